@@ -19,7 +19,7 @@ use contract::{
     BINS, BUCKET_COUNT_THREADS, BucketCall, COUNT_THREADS, FILL_ITEMS, FILL_THREADS, MAP_BLOCKS, SAMPLE_THREADS,
     SortCall,
 };
-use plan::{Algorithm, Before, FixedSample, Layout, MOST_LOWER, PassPlan, bucket_counters, probe_limits, sampled};
+use plan::{FixedSample, Layout, MOST_LOWER, Way, bucket_counters, probe_limits, sampled};
 pub(crate) use plan::{HostPlan, Missing};
 use tuning::{SortShape, sort_shape};
 use unit::Kernel::{self, *};
@@ -146,21 +146,16 @@ pub(crate) struct SortArguments {
 impl HostPlan {
     /// The kernels that `SortArguments::launch` launches.
     pub(crate) fn kernels(&self) -> Vec<Kernel> {
-        let passes = match &self.algorithm {
-            Algorithm::OneBlock { by_bins } => return vec![if *by_bins { FixedSort } else { Small }],
-            Algorithm::Counted { .. } if self.sizes.0 == 1 => return vec![Count, Fill],
-            Algorithm::Counted { .. } => return vec![BucketCount, BucketPlan, Fill],
-            Algorithm::Passes(passes) => passes,
-        };
-        let mut kernels = match passes.before {
-            Before::Nothing => vec![],
-            Before::Fixed { is_large, .. } => vec![FixedFirst, fixed_sort(is_large)],
-            Before::Buckets { is_large, .. } => {
-                vec![Sample, Map, BucketCount, BucketPlan, First, Second, bucket_sort(is_large)]
+        match self.way {
+            Way::OneBlock { by_bins } => vec![if by_bins { FixedSort } else { Small }],
+            Way::Counts if self.sizes.0 == 1 => vec![Count, Fill],
+            Way::Counts => vec![BucketCount, BucketPlan, Fill],
+            Way::Passes => vec![Passes],
+            Way::Fixed { is_large, .. } => vec![FixedFirst, fixed_sort(is_large), Passes],
+            Way::Buckets { is_large, .. } => {
+                vec![Sample, Map, BucketCount, BucketPlan, First, Second, bucket_sort(is_large), Passes]
             }
-        };
-        kernels.push(Passes);
-        kernels
+        }
     }
 
     /// The numbers of these kernels in the unit.
@@ -202,12 +197,12 @@ impl SortArguments {
         device: usize,
         stream: CUstream,
     ) -> Result<(), Error> {
-        let HostPlan { n, bits, in_place, algorithm, .. } = plan;
+        let &HostPlan { n, ref bits, in_place, way, .. } = plan;
         let at = plan.layout(self.missing());
         let place = |offset: usize| self.scratch + offset as u64;
         let array = |k: usize| self.keys[k].or(at.keys[k].map(place)).unwrap_or(0);
-        let mut call = SortCall {
-            n: *n as u64,
+        let call = SortCall {
+            n: n as u64,
             keys_in: self.keys_in,
             keys: [array(0), array(1)],
             values_in: self.values_in,
@@ -217,28 +212,19 @@ impl SortArguments {
             flip: if self.descending { !plan.sign } else { plan.sign },
             begin: bits.start,
             end: bits.end,
-            passes: 0,
-            in_place: u32::from(*in_place),
-            buckets: contract::NO_BUCKETS,
+            passes: plan.passes as u32,
+            in_place: u32::from(in_place),
+            buckets: match way {
+                Way::Passes | Way::Counts => contract::NO_BUCKETS,
+                Way::Fixed { .. } => contract::FIXED_BUCKETS,
+                Way::Buckets { .. } => contract::COUNTED_BUCKETS,
+                Way::OneBlock { .. } => contract::ONE_BUCKET,
+            },
             no_keys: u32::from(self.keys[0].is_none()),
-            parts: 0,
-            tiles: 0,
+            parts: (2 * plan.multiprocessors).min(n.div_ceil(COUNT_KEYS)) as u32,
+            tiles: plan.tiles as u32,
         };
-        match algorithm {
-            Algorithm::OneBlock { .. } => call.buckets = contract::ONE_BUCKET,
-            Algorithm::Counted { .. } => call.passes = 1,
-            Algorithm::Passes(passes) => {
-                call.passes = passes.passes as u32;
-                call.buckets = match passes.before {
-                    Before::Nothing => contract::NO_BUCKETS,
-                    Before::Fixed { .. } => contract::FIXED_BUCKETS,
-                    Before::Buckets { .. } => contract::COUNTED_BUCKETS,
-                };
-                call.parts = (2 * passes.multiprocessors).min(n.div_ceil(COUNT_KEYS)) as u32;
-                call.tiles = passes.tiles as u32;
-            }
-        }
-        if !matches!(algorithm, Algorithm::OneBlock { .. }) {
+        if !matches!(way, Way::OneBlock { .. }) {
             // SAFETY: the offset lies within the scratch memory.
             let cleared = unsafe { sys::cuMemsetD8Async(self.scratch, 0, at.zero, stream) };
             check("cuMemsetD8Async", device, cleared)?;
@@ -247,20 +233,14 @@ impl SortArguments {
         let launches = Launches { plan, at, call, scratch, length, kernels, stream, is_first: Cell::new(true) };
         // SAFETY: the caller vouches for the arguments.
         unsafe {
-            match algorithm {
-                Algorithm::OneBlock { by_bins } => launches.one_block(*by_bins),
-                Algorithm::Counted { multiprocessors } => launches.counted(*multiprocessors),
-                Algorithm::Passes(passes) => {
-                    match passes.before {
-                        Before::Nothing => {}
-                        Before::Fixed { bits, is_large, sample } => launches.fixed(bits, is_large, sample)?,
-                        Before::Buckets { lower, most, is_large } => {
-                            launches.buckets(lower, most, is_large, passes.multiprocessors)?;
-                        }
-                    }
-                    launches.passes(passes)
-                }
+            match way {
+                Way::OneBlock { by_bins } => return launches.one_block(by_bins),
+                Way::Counts => return launches.counted(),
+                Way::Passes => {}
+                Way::Fixed { bits, is_large, sample } => launches.fixed(bits, is_large, sample)?,
+                Way::Buckets { lower, most, is_large } => launches.buckets(lower, most, is_large)?,
             }
+            launches.passes()
         }
     }
 }
@@ -356,8 +336,8 @@ impl Launches<'_> {
         }
     }
 
-    unsafe fn count_buckets(&self, buckets: &BucketCall, multiprocessors: usize) -> Result<(), Error> {
-        let blocks = multiprocessors.min(self.plan.n.div_ceil(BUCKET_COUNT_KEYS));
+    unsafe fn count_buckets(&self, buckets: &BucketCall) -> Result<(), Error> {
+        let blocks = self.plan.multiprocessors.min(self.plan.n.div_ceil(BUCKET_COUNT_KEYS));
         let shared = bucket_counters(buckets.most_lower_bits);
         // SAFETY: the caller's.
         unsafe {
@@ -366,17 +346,17 @@ impl Launches<'_> {
         }
     }
 
-    unsafe fn counted(&self, multiprocessors: usize) -> Result<(), Error> {
+    unsafe fn counted(&self) -> Result<(), Error> {
         let (blocks, threads) = (self.plan.n.div_ceil(FILL_KEYS), FILL_THREADS as usize);
         // SAFETY: the caller's.
         unsafe {
             if self.plan.sizes.0 == 1 {
-                let counting = (4 * multiprocessors).min(self.plan.n.div_ceil(COUNT_KEYS));
+                let counting = (4 * self.plan.multiprocessors).min(self.plan.n.div_ceil(COUNT_KEYS));
                 self.launch(Count, counting, COUNT_THREADS as usize, 0, &[])?;
                 return self.launch(Fill, blocks, threads, 0, &[]);
             }
             let buckets = self.bucket_call();
-            self.count_buckets(&buckets, multiprocessors)?;
+            self.count_buckets(&buckets)?;
             self.launch(Fill, blocks, threads, 0, &[p(&buckets)])
         }
     }
@@ -403,8 +383,8 @@ impl Launches<'_> {
         }
     }
 
-    unsafe fn buckets(&self, lower: u32, most: u32, is_large: bool, multiprocessors: usize) -> Result<(), Error> {
-        let (n, shape) = (self.plan.n, &self.plan.shape);
+    unsafe fn buckets(&self, lower: u32, most: u32, is_large: bool) -> Result<(), Error> {
+        let &HostPlan { n, ref shape, multiprocessors, .. } = self.plan;
         let block = shape.in_buckets(is_large);
         let buckets = BucketCall {
             lower_bits: lower,
@@ -421,7 +401,7 @@ impl Launches<'_> {
             self.launch(Sample, blocks(4 * threads, multiprocessors), threads, 0, &more)?;
             // The number of blocks is small, as each block adds its counts to the sum of all.
             self.launch(Map, blocks(2 * threads, MAP_BLOCKS), threads, 0, &more)?;
-            self.count_buckets(&buckets, multiprocessors)?;
+            self.count_buckets(&buckets)?;
             // Keys-only have no order to keep, so each tile has a block. With a payload blocks draw
             // tiles.
             let (is_alone, at_once) = (self.plan.sizes.1 == 0, 2 * multiprocessors);
@@ -436,9 +416,9 @@ impl Launches<'_> {
     }
 
     /// The passes sort the keys that buckets left, and return at once if there are none.
-    unsafe fn passes(&self, passes: &PassPlan) -> Result<(), Error> {
-        let shape = &self.plan.shape;
-        let blocks = passes.tiles.max(self.call.parts as usize).min(2 * passes.multiprocessors);
+    unsafe fn passes(&self) -> Result<(), Error> {
+        let &HostPlan { tiles, ref shape, multiprocessors, .. } = self.plan;
+        let blocks = tiles.max(self.call.parts as usize).min(2 * multiprocessors);
         // SAFETY: the caller's.
         unsafe { self.launch(Passes, blocks, shape.pass.threads, Passes.shared(shape), &[]) }
     }

@@ -16,17 +16,24 @@ const MOST_OF_A_WORD: usize = (1 << 31) - 2;
 /// The most tiles of a round of a pass.
 const MOST_TILES: usize = 1 << 15;
 
-// ---- the choice of the algorithm
+// ---- the choice of the way
 
-/// The way of a sort.
+/// The way of a sort. After buckets, passes sort the keys that these leave. If they sort all keys,
+/// the passes return at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+pub(super) enum Way {
     /// One block sorts all keys: by bins, as a bucket, or digit by digit.
     OneBlock { by_bins: bool },
     /// The kernels write the output from the counts of the keys.
     Counts,
-    /// Passes, least significant digit first, over the keys that the steps before them leave.
-    Passes(Before),
+    /// Passes, least significant digit first.
+    Passes,
+    /// One scatter step by `bits` bits, to fixed-capacity buckets of the ordinary or the large
+    /// block.
+    Fixed { bits: u32, is_large: bool, sample: FixedSample },
+    /// Two scatter steps to counted buckets, each of which an ordinary or a large block sorts. The
+    /// second step is by `lower` bits, or by up to `most` for an uneven distribution.
+    Buckets { lower: u32, most: u32, is_large: bool },
 }
 
 impl SortProgram {
@@ -55,40 +62,38 @@ impl SortProgram {
         let holds =
             |block: SortBlock| most_lower.is_some_and(|lower| n <= most_in_buckets(block) << (DIGIT_BITS + lower));
         let by_bins = counts && key >= 4 && n <= shape.bucket.tile();
-        let fixed = |block, is_large| Way::Passes(Before::fixed(n, block, is_large));
-        let buckets = |block, is_large| Way::Passes(Before::buckets(n, block, is_large, most_lower));
+        let fixed = |block, is_large| Way::fixed(n, block, is_large);
+        let buckets = |block, is_large| Way::buckets(n, block, is_large, most_lower);
         match n {
             _ if by_bins || n <= shape.small.tile() => Way::OneBlock { by_bins },
             _ if key == 1 && counts => Way::Counts,
             FEWEST_TO_COUNT..=MOST_TO_COUNT if key == 2 && counts && most_lower == Some(MOST_LOWER) => Way::Counts,
-            _ if key <= 2 || !whole || n > MOST_OF_A_WORD => Way::Passes(Before::Nothing),
+            _ if key <= 2 || !whole || n > MOST_OF_A_WORD => Way::Passes,
             _ if n <= MOST_FOR_FIXED.min(most_for_fixed(shape.bucket)) => fixed(shape.bucket, false),
             _ if has_large && n <= most_for_fixed(shape.large) => fixed(shape.large, true),
-            _ if is_short_pair && n <= MOST_PAIRS_FOR_PASSES => Way::Passes(Before::Nothing),
+            _ if is_short_pair && n <= MOST_PAIRS_FOR_PASSES => Way::Passes,
             _ if holds(shape.bucket) => buckets(shape.bucket, false),
             _ if has_large && holds(shape.large) => buckets(shape.large, true),
-            _ => Way::Passes(Before::Nothing),
+            _ => Way::Passes,
         }
     }
 
     /// The plan for `n` keys, at least one, by the bits `bits`.
     pub(crate) fn plan(&self, n: usize, bits: Range<u32>, in_place: bool, machine: &Machine) -> HostPlan {
         let shape = self.shape(machine.architecture);
-        let multiprocessors = machine.multiprocessors;
-        let algorithm = match self.way(n, bits == (0..8 * self.unit.key as u32), machine) {
-            Way::OneBlock { by_bins } => Algorithm::OneBlock { by_bins },
-            Way::Counts => Algorithm::Counted { multiprocessors },
-            Way::Passes(before) => {
-                let digits = bits.len().div_ceil(DIGIT_BITS as usize);
-                // An even number of passes ends in the array where the first one began.
-                let passes = if in_place { digits.next_multiple_of(2) } else { digits }.max(1);
-                let tiles = n.div_ceil(shape.pass.tile()).min(MOST_TILES);
-                Algorithm::Passes(PassPlan { passes, tiles, before, multiprocessors })
-            }
+        let way = self.way(n, bits == (0..8 * self.unit.key as u32), machine);
+        let digits = bits.len().div_ceil(DIGIT_BITS as usize);
+        let passes = match way {
+            Way::Counts => 1,
+            // An even number of passes ends in the array where the first one began.
+            _ if in_place => digits.next_multiple_of(2).max(1),
+            _ => digits.max(1),
         };
+        let tiles = n.div_ceil(shape.pass.tile()).min(MOST_TILES);
         let sign = if self.unit.kind == KeyKind::Signed { 1 << (8 * self.unit.key - 1) } else { 0 };
         let (sizes, unit_kernels) = (self.sizes(), self.unit.kernels());
-        HostPlan { n, sizes, unit_kernels, sign, bits, in_place, shape, algorithm }
+        let multiprocessors = machine.multiprocessors;
+        HostPlan { n, sizes, unit_kernels, sign, bits, in_place, shape, way, passes, tiles, multiprocessors }
     }
 
     fn most_lower(machine: &Machine) -> Option<u32> {
@@ -218,65 +223,26 @@ pub(crate) struct HostPlan {
     pub(super) bits: Range<u32>,
     pub(super) in_place: bool,
     pub(super) shape: SortShape,
-    pub(super) algorithm: Algorithm,
-}
-
-#[derive(Clone, Debug)]
-pub(super) enum Algorithm {
-    OneBlock {
-        by_bins: bool,
-    },
-    /// Keys-only of one or two bytes: the kernels write the output from the counts.
-    Counted {
-        multiprocessors: usize,
-    },
-    /// Passes, least significant digit first, over the keys that buckets leave.
-    Passes(PassPlan),
-}
-
-#[derive(Clone, Debug)]
-pub(super) struct PassPlan {
+    pub(super) way: Way,
+    /// The digits of the passes, and the most tiles of a round.
     pub(super) passes: usize,
-    /// The most tiles of a round.
     pub(super) tiles: usize,
-    pub(super) before: Before,
     pub(super) multiprocessors: usize,
 }
 
-/// The steps to buckets before the passes. If they sort all keys, the passes return at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Before {
-    Nothing,
-    /// One scatter step by `bits` bits, to fixed-capacity buckets of the ordinary or the large
-    /// block.
-    Fixed {
-        bits: u32,
-        is_large: bool,
-        sample: FixedSample,
-    },
-    /// Two scatter steps. The second one is by `lower` bits, or by up to `most` for an uneven
-    /// distribution.
-    Buckets {
-        lower: u32,
-        most: u32,
-        /// Whether a large block sorts each bucket.
-        is_large: bool,
-    },
-}
-
-impl Before {
+impl Way {
     /// The step to fixed-capacity buckets of `block`.
-    fn fixed(n: usize, block: SortBlock, is_large: bool) -> Before {
+    fn fixed(n: usize, block: SortBlock, is_large: bool) -> Way {
         let bits = (n / KEYS_IN_FIXED).max(1).ilog2().clamp(LEAST_FIXED_BITS, DIGIT_BITS);
         let bits = if n > (block.tile() / 5 * 4) << bits { bits + 1 } else { bits };
-        Before::Fixed { bits, is_large, sample: FixedSample::of(n, bits, block.tile()) }
+        Way::Fixed { bits, is_large, sample: FixedSample::of(n, bits, block.tile()) }
     }
     /// The steps to buckets of `block`, with at most `most` lower bits.
-    fn buckets(n: usize, block: SortBlock, is_large: bool, most: Option<u32>) -> Before {
+    fn buckets(n: usize, block: SortBlock, is_large: bool, most: Option<u32>) -> Way {
         let most = most.expect("the block holds the keys");
         let fits = |lower: &u32| (block.tile() / 5 * 4) << (DIGIT_BITS + lower) >= n;
         let lower = (LEAST_LOWER..most).find(fits).unwrap_or(most);
-        Before::Buckets { lower, most: most.min(lower + 1), is_large }
+        Way::Buckets { lower, most: most.min(lower + 1), is_large }
     }
 }
 
@@ -359,54 +325,52 @@ impl HostPlan {
             at.bytes += bytes.next_multiple_of(256);
             begin
         };
-        let (rows, before) = match &self.algorithm {
-            Algorithm::OneBlock { .. } => return at,
-            Algorithm::Counted { .. } if key == 1 => (0, Before::Nothing),
-            Algorithm::Counted { .. } => (0, Before::Buckets { lower: MOST_LOWER, most: MOST_LOWER, is_large: false }),
-            Algorithm::Passes(passes) => {
-                // A stable step looks back as a pass does. The second step has one more tile for
-                // each first digit.
-                let of_steps = match passes.before {
-                    Before::Buckets { .. } if value > 0 => self.n.div_ceil(self.shape.step.tile()) + BINS,
-                    Before::Fixed { .. } if value > 0 => self.n.div_ceil(self.shape.fixed.tile()),
-                    _ => 0,
-                };
-                (passes.tiles.max(of_steps), passes.before)
-            }
+        // A stable step looks back as a pass does. The second step has one more tile for each first
+        // digit.
+        let of_steps = match self.way {
+            Way::Buckets { .. } if value > 0 => self.n.div_ceil(self.shape.step.tile()) + BINS,
+            Way::Fixed { .. } if value > 0 => self.n.div_ceil(self.shape.fixed.tile()),
+            _ => 0,
+        };
+        let (rows, most_lower) = match self.way {
+            Way::OneBlock { .. } => return at,
+            Way::Counts => (0, if key == 1 { None } else { Some(MOST_LOWER) }),
+            Way::Buckets { most, .. } => (self.tiles.max(of_steps), Some(most)),
+            _ => (self.tiles.max(of_steps), None),
         };
         at.plan = take(plan_bytes(key));
         at.words = [0, 1].map(|_| take(rows * BINS * WORD));
-        match before {
-            Before::Nothing => at.zero = take(0),
-            Before::Fixed { is_large, sample, .. } => {
-                at.counts = take(BINS * WORD);
-                at.map = take(FIXED_MAP_ZERO);
-                at.zero = take(0);
-                take(FIXED_MAP_BYTES - FIXED_MAP_ZERO);
-                let room = (self.shape.in_buckets(is_large).tile() << sample.digit_bits) + self.shape.fixed.tile();
-                at.fixed = [take(room * key), take((room + sample.heavy_room) * value)];
-            }
-            Before::Buckets { most, .. } => {
-                let buckets = BINS << most;
-                at.map = take(BUCKET_MAP_BYTES);
-                at.counts = take(buckets * WORD);
-                at.coarse_counts = take(BINS * WORD);
-                // The host allocates the table of starts before the map is known to need it.
-                at.starts = take((buckets + 1) * WORD);
-                at.zero = take(0);
-                at.cursors = take(buckets * WORD);
-                at.coarse_cursors = take(BINS * CURSOR_STRIDE * WORD);
-                at.begins = take((BINS + 1) * size_of::<Begin>());
-                at.sample = take(sampled(self.n) * key);
-            }
+        if let Some(most_lower) = most_lower {
+            let buckets = BINS << most_lower;
+            at.map = take(BUCKET_MAP_BYTES);
+            at.counts = take(buckets * WORD);
+            at.coarse_counts = take(BINS * WORD);
+            // The host allocates the table of starts before the map is known to need it.
+            at.starts = take((buckets + 1) * WORD);
+            at.zero = take(0);
+            at.cursors = take(buckets * WORD);
+            at.coarse_cursors = take(BINS * CURSOR_STRIDE * WORD);
+            at.begins = take((BINS + 1) * size_of::<Begin>());
+            at.sample = take(sampled(self.n) * key);
+        } else if let Way::Fixed { is_large, sample, .. } = self.way {
+            at.counts = take(BINS * WORD);
+            at.map = take(FIXED_MAP_ZERO);
+            at.zero = take(0);
+            take(FIXED_MAP_BYTES - FIXED_MAP_ZERO);
+            let room = (self.shape.in_buckets(is_large).tile() << sample.digit_bits) + self.shape.fixed.tile();
+            at.fixed = [take(room * key), take((room + sample.heavy_room) * value)];
+        } else {
+            at.zero = take(0);
         }
-        let Algorithm::Passes(passes) = &self.algorithm else { return at };
+        if self.way == Way::Counts {
+            return at;
+        }
         // A single pass goes from the input to the output.
-        let is_needed = [true, passes.passes > 1];
+        let is_needed = [true, self.passes > 1];
         for k in [0, 1] {
             at.keys[k] = (missing.keys[k] && is_needed[k]).then(|| take(self.n * key));
         }
-        at.values = (value > 0 && passes.passes > 1).then(|| take(self.n * value));
+        at.values = (value > 0 && self.passes > 1).then(|| take(self.n * value));
         at
     }
 
@@ -435,18 +399,15 @@ mod tests {
     fn ways_by_length() {
         let keys = SortProgram::new::<u32, ()>();
         let pairs = SortProgram::new::<u32, u32>();
-        let before = |program: &SortProgram, n: usize, bits: Range<u32>, shared: usize| match program
-            .plan(n, bits, false, &Machine { shared, ..MACHINE })
-            .algorithm
-        {
-            Algorithm::OneBlock { .. } | Algorithm::Counted { .. } => None,
-            Algorithm::Passes(passes) => Some(passes.before),
+        let before = |program: &SortProgram, n: usize, bits: Range<u32>, shared: usize| {
+            let way = program.plan(n, bits, false, &Machine { shared, ..MACHINE }).way;
+            (!matches!(way, Way::OneBlock { .. } | Way::Counts)).then_some(way)
         };
-        let fixed = |n, bits| Some(Before::Fixed { bits, is_large: false, sample: FixedSample::of(n, bits, 5632) });
-        let large_fixed = |n| Some(Before::Fixed { bits: 8, is_large: true, sample: FixedSample::of(n, 8, 20_480) });
-        let buckets = |lower, most| Some(Before::Buckets { lower, most, is_large: false });
-        let of_large = |lower, most| Some(Before::Buckets { lower, most, is_large: true });
-        let nothing = Some(Before::Nothing);
+        let fixed = |n, bits| Some(Way::Fixed { bits, is_large: false, sample: FixedSample::of(n, bits, 5632) });
+        let large_fixed = |n| Some(Way::Fixed { bits: 8, is_large: true, sample: FixedSample::of(n, 8, 20_480) });
+        let buckets = |lower, most| Some(Way::Buckets { lower, most, is_large: false });
+        let of_large = |lower, most| Some(Way::Buckets { lower, most, is_large: true });
+        let nothing = Some(Way::Passes);
         let large = 227 << 10;
         for (n, of_keys, of_pairs) in [
             (4096, None, None),
@@ -482,8 +443,8 @@ mod tests {
         // Less shared memory gives fewer buckets.
         assert_eq!(before(&keys, 1 << 26, 0..32, 99 << 10), buckets(6, 7));
         assert_eq!(before(&keys, 1 << 28, 0..32, 99 << 10), nothing);
-        let one_block = |program: &SortProgram, n| match program.plan(n, 0..32, false, &MACHINE).algorithm {
-            Algorithm::OneBlock { by_bins } => Some(by_bins),
+        let one_block = |program: &SortProgram, n| match program.plan(n, 0..32, false, &MACHINE).way {
+            Way::OneBlock { by_bins } => Some(by_bins),
             _ => None,
         };
         assert_eq!([1, 5632, 5633].map(|n| one_block(&keys, n)), [Some(true), Some(true), None]);
@@ -530,16 +491,13 @@ mod tests {
             (3..11, false, 1),
             (5..5, true, 1),
         ] {
-            let Algorithm::Passes(passes) = pairs.plan(1 << 20, bits.clone(), in_place, &MACHINE).algorithm else {
-                panic!()
-            };
-            assert_eq!(passes.passes, expected, "{bits:?} in place {in_place}");
+            let plan = pairs.plan(1 << 20, bits.clone(), in_place, &MACHINE);
+            assert_eq!(plan.passes, expected, "{bits:?} in place {in_place}");
         }
         let missing = Missing { keys: [true, true] };
         let n: usize = (1 << 31) + 1;
         let plan = pairs.plan(n, 0..32, false, &MACHINE);
-        let Algorithm::Passes(passes) = &plan.algorithm else { panic!() };
-        assert_eq!(passes.tiles, MOST_TILES);
+        assert_eq!((plan.way, plan.tiles), (Way::Passes, MOST_TILES));
         let at = plan.layout(missing);
         assert!(at.words[1] - at.words[0] >= 4 * BINS * MOST_TILES && at.zero >= at.words[1] + 4 * BINS * MOST_TILES);
         let [keys, second] = at.keys.map(|keys| keys.unwrap());
@@ -557,9 +515,7 @@ mod tests {
         assert!(at.zero >= at.coarse_counts + 4 * BINS && at.counts >= at.map + BUCKET_MAP_BYTES);
         let plan = pairs.plan(1 << 17, 0..32, false, &MACHINE);
         let (at, shape) = (plan.layout(missing), plan.shape);
-        let Algorithm::Passes(PassPlan { before: Before::Fixed { bits, sample, .. }, .. }) = plan.algorithm else {
-            panic!()
-        };
+        let Way::Fixed { bits, sample, .. } = plan.way else { panic!() };
         // A digit around heavy keys has one bit more than a bucket's number.
         assert_eq!((bits, sample.digit_bits), (7, 8));
         let room = (shape.bucket.tile() << sample.digit_bits) + shape.fixed.tile();
