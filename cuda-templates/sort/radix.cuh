@@ -153,16 +153,14 @@ struct NoPayload { static constexpr u32 BYTES = 0; };
 
 // ---- a tile ------------------------------------------------------------------------------------
 
-// Whether the digits of all keys are computed before the first is counted, by `digit.all`.
+// Whether a digit is looked up in tables in shared memory, which takes long. Then `digit.all` computes
+// the digits of all keys before the first is counted, and an unordered tile loads its keys only after
+// the tables have come, and keeps each key's digit beside it.
 template <class D> constexpr bool IS_COSTLY = false;
-// Whether an unordered tile keeps each key's digit beside it, since it takes longer to compute again.
-template <class D> constexpr bool IS_TAGGED = false;
 // Whether some keys of an unordered tile stay where they are. Their digit is BINS + lane, a bin of
 // the lane's own, so that lanes do not contend.
 template <class D> constexpr bool SOME_STAY = false;
 constexpr u32 STAY_BINS = WARP;
-// Whether a tile loads its keys only after the table of their digits has come.
-template <class D> constexpr bool TABLE_FIRST = false;
 
 // How keys are ranked: among the keys of their warp, or of the block if UNORDERED.
 enum Ranking {
@@ -477,7 +475,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
         static_assert(RANKING == UNORDERED, "no padding");
         const Bits *keys = (const Bits *)s.exchange;
         constexpr bool ALL = WHOLE && !SOME_STAY<D>; // all keys are there
-        auto digit_at = [&](u32 j, Bits key) { return IS_TAGGED<D> ? u32(s.tags[j]) : digit(key); };
+        auto digit_at = [&](u32 j, Bits key) { return IS_COSTLY<D> ? u32(s.tags[j]) : digit(key); };
 #pragma unroll
         for (u32 i = 0; i < ITEMS; i++) {
             u32 j = i * THREADS + threadIdx.x;
@@ -544,7 +542,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
                 u32 index = padded(position[i]);
                 if (!SOME_STAY<D> || d < BINS) {
                     ((Bits *)s.exchange)[index] = key[i];
-                    if (IS_TAGGED<D>) s.tags[index] = TagWord(d);
+                    if (IS_COSTLY<D>) s.tags[index] = TagWord(d);
                 }
                 if (RANKING == CHECKED) s.tags[index] = TagWord(HAS_VALUES ? d << POSITION_BITS | at(i) : at(i));
             }

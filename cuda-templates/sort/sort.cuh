@@ -291,10 +291,10 @@ __device__ inline void stable_any(typename Tile::Shared &s, u64 left, D digit, c
 // run. Returns false, and moves nothing, if `digit.prepare()` finds no map.
 template <class Tile, class D, class Load, class Put, class Claim>
 __device__ inline bool any_order_tile(Tile &t, D digit, const Load &load, const Put &put, const Claim &claim) {
-    if (!TABLE_FIRST<D>) t.load(load);
+    if (!IS_COSTLY<D>) t.load(load);
     t.template clear_block_bins<D>();
     if (!digit.prepare()) return false; // after the loads are issued
-    if (TABLE_FIRST<D>) t.load(load);
+    if (IS_COSTLY<D>) t.load(load);
     t.rank(digit);
     u64 position = 0;
     t.template scatter<D>([&](u32 d, u32 total) { position = total ? claim(d, total) : 0; },
