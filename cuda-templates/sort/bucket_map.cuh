@@ -94,6 +94,14 @@ template <class Bits, u32 FINE> struct Intervals {
     static __device__ u32 interval(u32 at) { return (at >> PART_BITS) - FIRST; }
     // The upper bits of the position of each key in the interval.
     static __device__ u32 number(u32 interval) { return interval + FIRST; }
+    // The share of an end's interval that lies between the end and the middle. `at` is the end's
+    // position.
+    __device__ float filled_share(u32 at) const {
+        constexpr float ALL = 1 << PART_BITS;
+        u32 part = at % (1 << PART_BITS);
+        // At least 1/1024, or a lone key would ask for many buckets.
+        return max((is_inward() ? ALL - float(part) : float(part + 1)) / ALL, 1.0f / 1024);
+    }
     // On either side the first interval of keys beyond the ends; SIDE if there can be none.
     __device__ u32 beyond() const {
         return is_inward() && below != above ? interval(position(Bits(below - above), false)) : SIDE;
@@ -265,10 +273,6 @@ template <class Bits> struct BucketByBits {
     __device__ explicit BucketByBits(u32 lower_bits)
         : shift(8 * sizeof(Bits) - DIGIT_BITS - lower_bits), mask((1u << lower_bits) - 1) {}
     __device__ u32 operator()(Bits key) const { return u32(key >> shift); }
-    template <u32 COUNT> __device__ void all(const Bits *key, u32 *bucket) const {
-#pragma unroll
-        for (u32 i = 0; i < COUNT; i++) bucket[i] = u32(key[i] >> shift);
-    }
     __device__ u32 upper(Bits key) const { return u32(key >> (8 * sizeof(Bits) - DIGIT_BITS)); }
     __device__ u32 lower(Bits key) const { return u32(key >> shift) & mask; }
 };

@@ -106,7 +106,8 @@ template <class Order, class Bits, u32 THREADS> struct MapMaker {
     static_assert(THREADS >= BINS && THREADS >= FewKeys<Bits>::SLOTS, "a thread for each");
     struct Shared {
         Tables tables;
-        // The sample by interval of either layout. Later: `one_key` of the map.
+        // The sample by interval of either layout. Later: of the layout not chosen, the density of
+        // each interval; then `one_key` of the map.
         u32 counts[2][INTERVALS];
         u32 shares[BINS], needs[INTERVALS];
         FewKeys<Bits> few;
@@ -146,7 +147,7 @@ template <class Order, class Bits, u32 THREADS> struct MapMaker {
         if (spreads_by_range()) return finish(map.lower_bits);
         best = s.most[1] < s.most[0]; // without the heavy keys
         layout = best ? layouts[1] : layouts[0];
-        weigh(layout, s.counts[best]);
+        weigh(layout, s.counts[best], (float *)s.counts[1 - best]);
         u64 before, all = sum(before);
         u32 needed = u32(all >> 32) + u32(all) / ONE + 1, coarse = BINS - 2 * s.tables.heavy.count,
             lower_bits = buckets.lower_bits;
@@ -306,23 +307,60 @@ template <class Order, class Bits, u32 THREADS> struct MapMaker {
     // ---- intervals
 
     // Writes the needs of the intervals, in the order of keys.
-    __device__ void weigh(const Intervals &layout, const u32 *counts) {
+    __device__ void weigh(const Intervals &layout, const u32 *counts, float *density) {
         // Keys of the sample. With few hits 2.5 roots are too little: half of 2.5 squared, by
         // Poisson's law.
         constexpr float MARGIN = 3;
         // buckets for each key of the sample, if they are filled to 88 %
         float scale = float(call.n) / (float(buckets.sampled) * float(buckets.room) * 0.88f);
+        // An end's interval has all its keys in a part of its width. That part gets as many buckets
+        // as any other interval gets for its whole width.
+        u32 ends[2] = {layout(Bits(~extremes[0])), layout(Bits(extremes[1]))};
+        auto sample_of = [&](u32 i) { return float(counts[layout.nth_in_order(i)]); };
+        auto root = [](float x) {
+            float root;
+            asm("sqrt.approx.f32 %0, %1;" : "=f"(root) : "f"(x));
+            return root;
+        };
+        // an interval's share of all keys is rarely more
+        auto upper_bound = [&](float hits) { return hits + 2.5f * root(hits); };
+        auto bits = [&](u32 i) { return layout.width_bits(layout.nth_in_order(i)); };
+        auto power = [](int exponent) { return __int_as_float((127 + exponent) << 23); };
+#pragma unroll 1
+        for (u32 i = threadIdx.x; i < INTERVALS; i += THREADS) density[i] = sample_of(i) * power(-int(bits(i)));
+        __syncthreads();
+        auto weight_of = [&](u32 i) { // in keys of the sample
+            u32 interval = layout.nth_in_order(i);
+            float weight = upper_bound(sample_of(i));
+#pragma unroll
+            for (u32 upper = 0; upper < 2; upper++)
+                if (interval == layout.interval(ends[upper]) && interval / SIDE == upper)
+                    weight = __fdividef(weight, layout.filled_share(ends[upper]));
+            // Keys may get dense within the interval. If its dense part fills half a bucket or
+            // more, the interval gets as many buckets as if it were as dense as its denser
+            // neighbour.
+            float before = i > 0 ? density[i - 1] : 0, after = i + 1 < INTERVALS ? density[i + 1] : 0,
+                  dense = max(before, after), sparse = min(before, after);
+            if (dense > 1.1f * density[i] && 2 * weight * scale * (density[i] - sparse) > dense - sparse) {
+                u32 beside = before > after ? i - 1 : i + 1;
+                weight = max(weight, upper_bound(sample_of(beside)) * power(int(bits(i)) - int(bits(beside))));
+            }
+            return weight;
+        };
+        auto width = [&](u32 i) { return 1u << min(bits(i), 31u); };
+        // buckets of whole keys, none wider than its share
+        auto own_buckets = [&](u32 i, float weight) {
+            weight += MARGIN * scale;
+            float each = floorf(__fdividef(float(width(i)), weight));
+            return each < 1 ? min(width(i), MOST_OWN) : min(u32(ceilf(__fdividef(float(width(i)), each))), MOST_OWN);
+        };
 #pragma unroll 1
         for (u32 i = threadIdx.x; i < INTERVALS; i += THREADS) { // all lanes of a warp, or none
-            u32 interval = layout.nth_in_order(i), width = 1u << min(layout.width_bits(interval), 31u);
-            float hits = float(counts[interval]), root;
-            asm("sqrt.approx.f32 %0, %1;" : "=f"(root) : "f"(hits));
-            float weight = (hits + 2.5f * root) * scale; // in buckets; rarely less than the interval's share
-            u32 need = PARTIAL | u32(weight * ONE);
-            if (weight >= 0.25f) { // buckets of whole keys, none wider than its share
-                float each = floorf(__fdividef(float(width), weight + MARGIN * scale));
-                need = min(each < 1 ? width : u32(ceilf(__fdividef(float(width), each))), MOST_OWN);
-                if (need == width) need |= ONE_KEY;
+            float weight = weight_of(i) * scale; // in buckets
+            u32 interval = layout.nth_in_order(i), need = PARTIAL | u32(weight * ONE);
+            if (weight >= 0.25f) {
+                need = own_buckets(i, weight);
+                if (need == width(i)) need |= ONE_KEY;
             }
             // An interval that no key can be in needs no bucket. It takes the kind of the interval
             // that holds its key, so that it does not begin a bucket.

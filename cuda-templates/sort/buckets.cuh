@@ -97,13 +97,13 @@ __device__ inline void add_counters(const u32 *counters, const BucketCall &bucke
 // Counts in 16-bit counters, two to a word. The buckets of a word are half of all buckets apart,
 // since neighbours are often frequent at the same time.
 //
-// No counter overflows. A batch has at most 2^15 keys, and one addition at most 2^5 of them. An
+// No counter overflows. A batch has at most 2^15 keys, and one addition at most 2^8 of them. An
 // addition that finds 2^14 or more in its counter has the counter's multiples of 2^14 moved to
-// global memory after the batch. So a counter begins a batch with at most 2^14 + 2^5.
+// global memory after the batch. So a counter begins a batch with at most 2^14 + 2^8.
 template <class Order, class Bits, u32 THREADS, class Bucket>
 __device__ void bucket_count_by(u32 *counters, const SortCall &call, const BucketCall &buckets, u32 lower_bits,
                                 Bucket to_bucket) {
-    constexpr u32 UNROLL = sizeof(Bits) > 4 ? 16 : 32, STEP = THREADS * UNROLL;
+    constexpr u32 UNROLL = sizeof(Bits) > 4 ? 16 : 32, STEP = THREADS * UNROLL, GROUP = sizeof(Vector) / sizeof(Bits);
     // flushed bits of a counter, and of a word
     constexpr u32 FLUSH = 3 << 14, FLUSH_PAIR = FLUSH << 16 | FLUSH;
     // Keys whose bucket is computed before the first is counted. The table and the counters are
@@ -129,20 +129,39 @@ __device__ void bucket_count_by(u32 *counters, const SortCall &call, const Bucke
             u32 before = atomicAdd(counter, more);
             if (!is_heavy) bits_seen |= before;
         };
-        // If all lanes' first keys share the bucket, the others likely do too. Additions to one
-        // counter are serialised.
-        bool alike = left == STEP && all_same(to_bucket(key[0]));
+        // All lanes have one bucket, so the next keys likely have too. Additions to one counter are
+        // serialised, so one lane adds for all.
+        if (left == STEP && all_same(to_bucket(key[0]))) {
 #pragma unroll
-        for (u32 g = 0; g < UNROLL; g += LOOKUPS) {
-            u32 found[LOOKUPS];
-            to_bucket.template all<LOOKUPS>(key + g, found);
+            for (u32 g = 0; g < UNROLL; g += GROUP) {
+                u32 found[GROUP];
+                bool alike = true;
 #pragma unroll
-            for (u32 i = 0; i < LOOKUPS; i++) {
-                if (alike && all_same(found[i])) {
-                    if (lane_id() == 0) count(found[i], WARP);
-                } else if (left == STEP || (g + i) * THREADS + threadIdx.x < left) {
-                    count(found[i], 1);
+                for (u32 i = 0; i < GROUP; i++) {
+                    found[i] = to_bucket(key[g + i]);
+                    alike = alike && found[i] == found[0];
                 }
+                if (__all_sync(ALL_LANES, alike) && all_same(found[0])) {
+                    if (lane_id() == 0) count(found[0], WARP * GROUP);
+                    continue;
+                }
+#pragma unroll
+                for (u32 i = 0; i < GROUP; i++) {
+                    if (!all_same(found[i])) count(found[i], 1);
+                    else if (lane_id() == 0) count(found[i], WARP);
+                }
+            }
+        } else {
+#pragma unroll
+            for (u32 g = 0; g < UNROLL; g += LOOKUPS) {
+                u32 found[LOOKUPS];
+                if constexpr (COUNTS_HEAVY<Bucket>) to_bucket.template all<LOOKUPS>(key + g, found);
+                else
+#pragma unroll
+                    for (u32 i = 0; i < LOOKUPS; i++) found[i] = to_bucket(key[g + i]);
+#pragma unroll
+                for (u32 i = 0; i < LOOKUPS; i++)
+                    if (left == STEP || (g + i) * THREADS + threadIdx.x < left) count(found[i], 1);
             }
         }
         if (!__syncthreads_or(bits_seen & FLUSH_PAIR)) return;

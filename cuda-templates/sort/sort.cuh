@@ -201,15 +201,26 @@ constexpr u32 INCLUSIVE = 1u << 31, COUNT_MASK = INCLUSIVE - 1;
 // latency of the L2 cache, so AHEAD words are loaded at once.
 template <u32 AHEAD> __device__ inline u32 look_back(const u32 *own, u32 tile) {
     u32 earlier = 0;
-    for (u32 back = 1;; back += AHEAD) { // in tiles
-        u32 seen[AHEAD];
+    if constexpr (AHEAD == 1) {
+        for (;;) {
+            own -= BINS;
+            u32 seen;
+            do seen = load_relaxed(own);
+            while (seen == 0);
+            earlier += (seen & COUNT_MASK) - 1;
+            if (seen & INCLUSIVE) return earlier; // the first tile's word always is
+        }
+    } else {
+        for (u32 back = 1;; back += AHEAD) { // in tiles
+            u32 seen[AHEAD];
 #pragma unroll
-        for (u32 k = 0; k < AHEAD; k++) seen[k] = back + k > tile ? 0 : load_relaxed(own - (back + k) * BINS);
+            for (u32 k = 0; k < AHEAD; k++) seen[k] = back + k > tile ? 0 : load_relaxed(own - (back + k) * BINS);
 #pragma unroll
-        for (u32 k = 0; k < AHEAD; k++) {
-            while (seen[k] == 0) seen[k] = load_relaxed(own - (back + k) * BINS);
-            earlier += (seen[k] & COUNT_MASK) - 1;
-            if (seen[k] & INCLUSIVE) return earlier; // the first tile's word always is
+            for (u32 k = 0; k < AHEAD; k++) {
+                while (seen[k] == 0) seen[k] = load_relaxed(own - (back + k) * BINS);
+                earlier += (seen[k] & COUNT_MASK) - 1;
+                if (seen[k] & INCLUSIVE) return earlier;
+            }
         }
     }
 }
