@@ -325,13 +325,8 @@ template <class Bucket> struct LowerDigit {
     }
     __device__ bool prepare() const { return prepare_digits<Bucket>(); }
 };
-template <class Bucket> constexpr bool IS_MARKED<UpperDigit<Bucket>> = Bucket::HAS_TABLE;
-template <class Bucket> constexpr bool IS_MARKED<LowerDigit<Bucket>> = Bucket::HAS_TABLE;
 template <class Bucket> constexpr bool IS_COSTLY<UpperDigit<Bucket>> = Bucket::HAS_TABLE;
 template <class Bucket> constexpr bool IS_COSTLY<LowerDigit<Bucket>> = Bucket::HAS_TABLE;
-template <class Bucket> constexpr bool BY_ROWS<LowerDigit<Bucket>> = true;
-template <class Bucket> constexpr bool TABLE_FIRST<UpperDigit<Bucket>> = Bucket::HAS_TABLE;
-template <class Bucket> constexpr bool TABLE_FIRST<LowerDigit<Bucket>> = Bucket::HAS_TABLE;
 
 // Loads a map's histogram of the sample, to which other blocks have added, every THREADS-th bin;
 // zero past the end. All loads are issued before the first value is used.

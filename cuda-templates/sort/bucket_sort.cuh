@@ -1,6 +1,5 @@
 // Sorts one bucket, counted or of fixed capacity, by one block in shared memory: the body of
-// bucket_sort, fixed_sort, their large versions, and bucket_small. `run` takes the first that
-// applies:
+// bucket_sort, fixed_sort and bucket_sort_large. `run` takes the first that applies:
 //
 // 1. Counting, for keys-only that are not dense: each number that a key can be, or each of 2^16
 //    equal parts of the span, has a count of two bits. The counts give each key its position.
@@ -147,7 +146,10 @@ template <class Order, class Tile, u32 LOG_BINS, bool FINER> struct BucketSort {
 
     // Sorts the fixed-capacity bucket of the block's number from scratch memory, or writes the
     // heavy key of that digit.
-    static __device__ void run_fixed(Shared &shared, const SortCall &call, const FixedCall &fixed, u32 function) {
+    static __device__ void run_fixed(Shared &shared, const SortCall &call, const BucketCall &fixed) {
+        const SortPlan<sizeof(Bits) + 1> &plan = *(const SortPlan<sizeof(Bits) + 1> *)call.plan;
+        u32 function = plan.fixed_function; // issued together with the next load
+        if (plan.too_large) return;
         // The most times a heavy key occurs that one block writes alone.
         constexpr u32 MOST_OF_ONE_BLOCK = (HAS_VALUES ? 8 : 24) * THREADS;
         __shared__ u32 before[BINS / WARP];

@@ -16,33 +16,6 @@
 
 // ---- histogram and plan ---------------------------------------------------------------------
 
-// Calls `use(key, left)` for all keys of the input, UNROLL of a thread at a time, encoded. `left`
-// is the number of the block's keys in the batch. If it is less than THREADS * UNROLL, a thread's
-// keys are THREADS apart.
-template <u32 THREADS, u32 UNROLL, class Order, class Bits, class Use>
-__device__ inline void for_each_batch(const SortCall &call, const Use &use) {
-    constexpr u32 STEP = THREADS * UNROLL;
-    const Bits *keys = (const Bits *)call.keys_in;
-    bool aligned = (u64)keys % sizeof(Vector) == 0;
-    Order order{Bits(call.flip)};
-    for (u64 first = u64(blockIdx.x) * STEP; first < call.n; first += u64(gridDim.x) * STEP) {
-        u32 left = u32(min(call.n - first, u64(STEP)));
-        Bits key[UNROLL];
-        if (left == STEP && aligned) {
-            load_vectors<THREADS>(key, keys + first);
-        } else {
-#pragma unroll
-            for (u32 i = 0; i < UNROLL; i++) {
-                u32 at = i * THREADS + threadIdx.x;
-                key[i] = at < left ? keys[first + at] : Bits(0);
-            }
-        }
-#pragma unroll
-        for (u32 i = 0; i < UNROLL; i++) key[i] = order.to(key[i]);
-        use(key, left);
-    }
-}
-
 // If `left` > `i`, adds `more` to a counter in shared memory and returns its value before; else
 // returns 0. A predicate instead of a branch: a branch would wait for one addition before the next
 // is issued.
@@ -70,55 +43,6 @@ __device__ inline void increment_if(int left, int i, u32 *counter) {
                  "}" ::"r"(left),
                  "r"(i), "r"(u32(__cvta_generic_to_shared(counter)))
                  : "memory");
-}
-
-// Whether the buckets of a warp's lanes are at most COMMON different ones, and which these are. If
-// there are fewer, unused entries of `common` match no bucket.
-constexpr u32 COMMON = 4;
-__device__ inline bool few_in_warp(u32 mine, u32 (&common)[COMMON]) {
-    u32 others = ALL_LANES;
-#pragma unroll
-    for (u32 c = 0; c < COMMON; c++) {
-        common[c] = others ? __shfl_sync(ALL_LANES, mine, __ffs(int(others)) - 1) : ~0u;
-        others &= __ballot_sync(ALL_LANES, mine != common[c]);
-        if (c == 0 && __popc(others) > WARP - 3) return false; // usually there are many
-    }
-    return others == 0;
-}
-
-// Counts keys that are mostly in the buckets `common`. Each lane counts these in registers, and
-// `count(bucket, keys)` is called once a warp for each of them. Any other key is counted on its
-// own.
-template <u32 GROUP, u32 UNROLL, class Bits, class Bucket, class Count>
-__device__ inline void count_common(const Bits (&key)[UNROLL], Bucket bucket, const u32 (&common)[COMMON],
-                                    const Count &count) {
-    u32 keys[COMMON] = {}, others = 0;
-#pragma unroll
-    for (u32 g = 0; g < UNROLL; g += GROUP) {
-        u32 all = others;
-#pragma unroll
-        for (u32 i = 0; i < GROUP; i++)
-#pragma unroll
-            for (u32 c = 0; c < COMMON; c++) keys[c] += bucket(key[g + i]) == common[c];
-#pragma unroll
-        for (u32 c = 0; c < COMMON; c++) all += keys[c];
-        if (all == g + GROUP) continue;
-#pragma unroll
-        for (u32 i = 0; i < GROUP; i++) {
-            u32 found = bucket(key[g + i]);
-            bool is_common = false;
-#pragma unroll
-            for (u32 c = 0; c < COMMON; c++) is_common |= found == common[c];
-            if (is_common) continue;
-            count(found, 1);
-            others++;
-        }
-    }
-#pragma unroll
-    for (u32 c = 0; c < COMMON; c++) {
-        u32 all = warp_add(keys[c]);
-        if (lane_id() == 0 && all > 0) count(common[c], all);
-    }
 }
 
 // Buckets a power of two apart have counters in different banks.
@@ -173,27 +97,28 @@ __device__ inline void add_counters(const u32 *counters, const BucketCall &bucke
 // Counts in 16-bit counters, two to a word. The buckets of a word are half of all buckets apart,
 // since neighbours are often frequent at the same time.
 //
-// No counter overflows. A batch has at most 2^15 keys, and one addition at most 2^7 of them. An
+// No counter overflows. A batch has at most 2^15 keys, and one addition at most 2^8 of them. An
 // addition that finds 2^14 or more in its counter has the counter's multiples of 2^14 moved to
-// global memory after the batch. So a counter begins a batch with at most 2^14 + 2^7. 2-byte keys
-// may be few values, whose counters would reach 2^14 in every batch. Theirs move at 2^15, which
-// takes one more instruction to detect.
+// global memory after the batch. So a counter begins a batch with at most 2^14 + 2^8.
 template <class Order, class Bits, u32 THREADS, class Bucket>
 __device__ void bucket_count_by(u32 *counters, const SortCall &call, const BucketCall &buckets, u32 lower_bits,
                                 Bucket to_bucket) {
     constexpr u32 UNROLL = sizeof(Bits) > 4 ? 16 : 32, STEP = THREADS * UNROLL, GROUP = sizeof(Vector) / sizeof(Bits);
-    constexpr bool SHORT = sizeof(Bits) == 2;
     // flushed bits of a counter, and of a word
-    constexpr u32 FLUSH = SHORT ? 1 << 15 : 3 << 14, FLUSH_PAIR = FLUSH << 16 | FLUSH;
+    constexpr u32 FLUSH = 3 << 14, FLUSH_PAIR = FLUSH << 16 | FLUSH;
     // Keys whose bucket is computed before the first is counted. The table and the counters are
     // both in shared memory, so the compiler does not reorder their accesses.
-    constexpr u32 LOOKUPS = SHORT ? 1 : 4;
+    constexpr u32 LOOKUPS = 4;
     u32 half_bits = DIGIT_BITS - 1 + lower_bits, half = 1u << half_bits;
     static_assert(STEP <= 1 << 15 && UNROLL % LOOKUPS == 0, "a counter below 2^14 plus one step stays below 2^16");
-    for_each_batch<THREADS, UNROLL, Order, Bits>(call, [&](const Bits(&key)[UNROLL], u32 left) {
+    Order order{Bits(call.flip)};
+    IndexRange<u64> all = {0, call.n};
+    for_each_batch<THREADS, UNROLL>((const Bits *)call.keys_in, all, blockIdx.x, gridDim.x, [&](Bits *key, u32 left) {
+#pragma unroll
+        for (u32 i = 0; i < UNROLL; i++) key[i] = order.to(key[i]);
         u32 bits_seen = 0; // bits of the counters' values
         auto count = [&](u32 bucket, u32 keys) {
-            u32 more = SHORT ? keys << (bucket >> half_bits) * 16 : keys * (1 + (bucket >> half_bits) * 0xffff);
+            u32 more = keys * (1 + (bucket >> half_bits) * 0xffff);
             u32 *counter = counters + counter_at(bucket & (half - 1));
             bool is_heavy = COUNTS_HEAVY<Bucket> && bucket >> 31;
             if constexpr (COUNTS_HEAVY<Bucket>) { // no branch, as lanes differ
@@ -202,7 +127,7 @@ __device__ void bucket_count_by(u32 *counters, const SortCall &call, const Bucke
                 if (is_heavy) more = keys;
             }
             u32 before = atomicAdd(counter, more);
-            if (!is_heavy) bits_seen |= SHORT ? before ^ (before + more) : before;
+            if (!is_heavy) bits_seen |= before;
         };
         // All lanes have one bucket, so the next keys likely have too. Additions to one counter are
         // serialised, so one lane adds for all.
@@ -226,21 +151,17 @@ __device__ void bucket_count_by(u32 *counters, const SortCall &call, const Bucke
                     else if (lane_id() == 0) count(found[i], WARP);
                 }
             }
-        } else if (u32 common[COMMON]; SHORT && left == STEP && few_in_warp(to_bucket(key[0]), common)) {
-            count_common<GROUP>(key, to_bucket, common, count);
         } else {
-            // The bucket of a 2-byte key is a few of its bits: computed only for keys that exist.
 #pragma unroll
             for (u32 g = 0; g < UNROLL; g += LOOKUPS) {
                 u32 found[LOOKUPS];
                 if constexpr (COUNTS_HEAVY<Bucket>) to_bucket.template all<LOOKUPS>(key + g, found);
                 else
 #pragma unroll
-                    for (u32 i = 0; i < LOOKUPS; i++) found[i] = SHORT ? 0 : to_bucket(key[g + i]);
+                    for (u32 i = 0; i < LOOKUPS; i++) found[i] = to_bucket(key[g + i]);
 #pragma unroll
                 for (u32 i = 0; i < LOOKUPS; i++)
-                    if (left == STEP || (g + i) * THREADS + threadIdx.x < left)
-                        count(SHORT ? to_bucket(key[g + i]) : found[i], 1);
+                    if (left == STEP || (g + i) * THREADS + threadIdx.x < left) count(found[i], 1);
             }
         }
         if (!__syncthreads_or(bits_seen & FLUSH_PAIR)) return;
@@ -251,7 +172,7 @@ __device__ void bucket_count_by(u32 *counters, const SortCall &call, const Bucke
 #pragma unroll
             for (u32 k = 0; k < 2; k++)
                 if (full >> k * 16 & FLUSH) {
-                    u32 flushed = SHORT ? FLUSH : full >> k * 16 & FLUSH;
+                    u32 flushed = full >> k * 16 & FLUSH;
                     atomicAdd(buckets.counts + i + k * half, flushed);
                     atomicAdd(buckets.coarse_counts + (i >> lower_bits) + k * BINS / 2, flushed);
                 }

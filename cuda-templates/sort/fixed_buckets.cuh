@@ -35,7 +35,7 @@ template <class Order, class Tile> struct FixedDigit {
     Share<Bits> share;
 
     // Issues the load of the thread's probed key.
-    __device__ FixedDigit(typename Tile::Shared &s, const SortCall &call, const FixedCall &fixed)
+    __device__ FixedDigit(typename Tile::Shared &s, const SortCall &call, const BucketCall &fixed)
         : shared(*(ProbeState *)&s), plan(*(SortPlan<sizeof(Bits) + 1> *)call.plan), order{Bits(call.flip)},
           buckets(1u << fixed.bits), digits(1u << fixed.digit_bits), most(fixed.most), beyond(fixed.beyond), drawn(0),
           state(0), share(Share<Bits>::whole(buckets)) {
@@ -85,7 +85,6 @@ template <class Order, class Tile> struct FixedDigit {
         if (threadIdx.x == 0) {
             tables.share = share;
             tables.is_linear = true;
-            tables.has_others = others > 0;
         }
         __syncthreads(); // also: the probe's memory is free
         return true;
@@ -125,7 +124,7 @@ template <class Order, class Tile> struct FixedDigit {
 template <class Order, class Tile>
 __device__ __noinline__ void
     scatter_by_fallback(typename Tile::Shared &s, FixedTables<typename Tile::Shape::Bits> &tables, SortCall call,
-                        FixedCall fixed, u32 tile, FixedDigit<Order, Tile> digit, typename Tile::Shape::Bits probe) {
+                        BucketCall fixed, u32 tile, FixedDigit<Order, Tile> digit, typename Tile::Shape::Bits probe) {
     typedef typename Tile::Shape::Bits Bits;
     typedef typename HeavyKeys<Bits>::Probe Probe;
     static_assert(sizeof(Probe) <= sizeof(s), "it shares the tile's memory");
@@ -149,14 +148,13 @@ __device__ __noinline__ void
     }
     bool is_own = fixed.interval_parts == 0 || tables.is_linear; // each block has made the map
     AroundHeavy<FixedBase<Bits>, Bits> around{FixedBase<Bits>(tables), &tables.heavy, 0};
-    if (Tile::HAS_VALUES || tables.has_others) scatter_around<Order, Tile>(s, call, fixed, tile, around, tables.begins);
-    else count_heavy<Order, Tile>(s, call, fixed, tile, around);
+    scatter_around<Order, Tile>(s, call, fixed, tile, around, tables.begins);
     if (tile == 0 && is_own) map.publish(tables, true, call);
 }
 
 template <class Order, class Tile>
 __device__ void fixed_first(typename Tile::Shared &s, FixedTables<typename Tile::Shape::Bits> &tables,
-                            const SortCall &call, const FixedCall &fixed) {
+                            const SortCall &call, const BucketCall &fixed) {
     typedef typename Tile::Shape::Bits Bits;
     typedef PutKey<Order, Bits> Put;
     SortPlan<sizeof(Bits) + 1> &plan = *(SortPlan<sizeof(Bits) + 1> *)call.plan;

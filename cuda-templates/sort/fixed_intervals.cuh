@@ -2,8 +2,8 @@
 // neither bits nor range spread, beside their heavy keys.
 //
 // The map interpolates the cumulative distribution of a sample linearly within each interval: so
-// buckets have about equally many keys, nearly evenly spread. A new bucket begins where the density
-// of keys jumps. Heavy keys are left out, and frequent keys of narrow intervals become heavy too.
+// buckets have about equally many keys. Heavy keys are left out, and frequent keys of narrow
+// intervals become heavy too.
 //
 // Where buckets are far from full, each block counts the same small sample and makes the map for
 // itself. Else the blocks of `fixed_first` count a larger one in `interval_parts` parts, drawn as
@@ -25,13 +25,12 @@ constexpr u32 FIXED_FINE_BITS = 4;
 template <class Bits> struct FixedTables : MapTables<Bits, FIXED_FINE_BITS> {
     // First the room of each heavy key's payload, then where it begins in `fixed.values`.
     u32 begins[HEAVY_SLOTS + 1];
-    u32 has_others; // sampled keys that are not heavy
 };
 template <class Bits> using FixedBase = MapBase<Bits, FIXED_FINE_BITS, BUCKET_PART_BITS>;
 
 // By the whole block, when the map of the other keys is made: gives digits to the heavy keys.
 template <class Tile, class Bits>
-__device__ inline void place_heavy(FixedTables<Bits> &tables, typename Tile::Shared &s, const FixedCall &fixed) {
+__device__ inline void place_heavy(FixedTables<Bits> &tables, typename Tile::Shared &s, const BucketCall &fixed) {
     static_assert(sizeof(s.exchange) >= HEAVY_SLOTS * sizeof(u32), "room for all");
     tables.heavy.place(FixedBase<Bits>(tables), 0, (u32 *)s.exchange);
     if (!Tile::HAS_VALUES) return;
@@ -91,26 +90,19 @@ template <class Order, class Tile> struct FixedMapMaker {
     typedef typename Tables::Intervals Intervals;
     static constexpr u32 THREADS = Tile::THREADS, INTERVALS = Tables::INTERVALS, SIDE = Tables::SIDE,
                          EACH = (INTERVALS + THREADS - 1) / THREADS;
-    // An interval's keys: taken as evenly spread; none, since it is narrower than a key or all its
-    // keys are heavy; beyond the sample's ends.
-    enum Kind : u32 { EVEN, NO_KEY, BEYOND };
-    static constexpr u32 KIND_SHIFT = 30, COUNT = (1u << KIND_SHIFT) - 1;
+    // In place of its count: an interval beyond the sample's ends.
+    static constexpr u32 BEYOND = ~0u;
     // Log2 of the most keys of an interval that may become heavy. Each key's payload gets room for
     // all hits of the interval.
     static constexpr u32 HEAVY_BITS = Tile::HAS_VALUES ? 1 : 3;
-    // of new buckets in a prefix; the bits above hold up to three times the sample
-    static constexpr u32 NEW_BITS = 14, NEW = (1u << NEW_BITS) - 1;
-    static_assert(3 * INTERVAL_SAMPLE * MOST_INTERVAL_PARTS < 1u << (32 - NEW_BITS),
-                  "the ends count as the whole sample at most");
     struct Shared { // in the tile's memory
         Bits ends[2][THREADS / WARP]; // by warp
-        // the sample by interval of either layout; later, for the layout not chosen, kind and count
-        // of each interval
+        // the sample by interval of either layout; later, for the layout not chosen, the keys of each
+        // interval that share buckets, in the order of keys
         u32 counts[2][INTERVALS];
         u32 totals[THREADS / WARP];
         u32 most[2]; // in one interval of either layout
         u32 beyond_ends[2]; // sample keys below and above the ends
-        u32 last_with_key[INTERVALS / WARP]; // of 32 adjacent intervals each: the last with a key
         typename HeavyKeys<Bits>::Found frequent; // keys of narrow intervals
         u32 is_last, is_too_large;
     };
@@ -120,17 +112,17 @@ template <class Order, class Tile> struct FixedMapMaker {
     typename Tile::Shared &tile;
     Tables &tables; // with the heavy keys of the probe
     HeavyKeys<Bits> &heavy;
-    // What lies before each interval, in the unit of `NEW_BITS`; in place of the table.
+    // The sample keys before each interval; in place of the table.
     u32 *prefix;
     const SortCall &call;
-    const FixedCall &fixed;
+    const BucketCall &fixed;
     Map &map;
     u32 sampled;
     u64 ends[2]; // of the sample: the least key, bits inverted, and the greatest
     Intervals layouts[2]; // inward, outward
 
     __device__ FixedMapMaker(typename Tile::Shared &tile, FixedTables<Bits> &tables, const SortCall &call,
-                             const FixedCall &fixed)
+                             const BucketCall &fixed)
         : s(*(Shared *)&tile), tile(tile), tables(tables), heavy(tables.heavy), prefix(tables.intervals), call(call),
           fixed(fixed), map(*(Map *)fixed.map),
           sampled((fixed.interval_parts > 0 ? fixed.interval_parts : OWN_PARTS) * INTERVAL_SAMPLE) {}
@@ -174,15 +166,14 @@ template <class Order, class Tile> struct FixedMapMaker {
         __syncthreads();
         u32 best = s.most[1] < s.most[0];
         const Intervals layout = best ? layouts[1] : layouts[0];
-        u32 *intervals = s.counts[1 - best]; // sample keys, and above them the kind
+        u32 *intervals = s.counts[1 - best];
         classify(layout, s.counts[best], intervals);
         if (heavy.count + s.frequent.count > most_heavy(fixed.digit_bits)) return false;
         heavy.add_found(s.frequent, call.n, sampled, tables.begins);
-        u32 all = sum(layout, intervals);
+        u32 all = sum(intervals);
         if (threadIdx.x == 0) {
             tables.layout = layout;
             tables.is_linear = false;
-            tables.has_others = true;
         }
         if (!fill(layout, intervals, all)) return false;
         place_heavy<Tile>(tables, tile, fixed);
@@ -236,44 +227,25 @@ template <class Order, class Tile> struct FixedMapMaker {
         }
         __syncthreads();
     }
-    // Writes kind and count of each interval, in key order, and collects heavy keys. The loops of
-    // this function and the next are not unrolled: instruction fetch bounds code that runs once.
+    // Writes the count of each interval, in key order, and collects heavy keys. The loop is not
+    // unrolled: instruction fetch bounds code that runs once.
     __device__ void classify(const Intervals &layout, const u32 *counts, u32 *intervals) {
         u32 beyond = layout.beyond(), beyond_ends[2] = {0, 0};
-        // On either side the widest interval ends at the sample's end, or at the middle. Its count
-        // is scaled as if it had keys up to its own end.
-        u32 cut[2] = {layout(layout.is_inward() ? Bits(layout.middle - 1) : Bits(~ends[0])),
-                      layout(layout.is_inward() ? layout.middle : Bits(ends[1]))};
-        constexpr u32 LEAST_CUT = 1 << (PART_BITS - 5);
-        auto scaled_to_full = [&](u32 count, u32 cut) {
-            return min(u32(float(count) * float(1 << PART_BITS) / float(max(cut % (1 << PART_BITS), LEAST_CUT))),
-                       sampled);
-        };
         // Each key of the interval fills a quarter of a bucket or more.
         auto is_heavy = [&](u32 count, u32 bits) {
             return bits <= HEAVY_BITS && 4 * float(count) * float(call.n) >= float(fixed.room) * float(sampled << bits);
         };
 #pragma unroll 1
         for (u32 i = threadIdx.x; i < INTERVALS; i += THREADS) {
-            u32 interval = layout.nth_in_order(i), count = counts[interval], bits = layout.width_bits(interval),
-                kind = EVEN;
+            u32 interval = layout.nth_in_order(i), count = counts[interval], bits = layout.width_bits(interval);
             if (interval % SIDE >= beyond) {
                 beyond_ends[interval >= SIDE] += count;
-                kind = BEYOND;
-            } else if (layout.with_key(interval) != interval) {
-                kind = NO_KEY;
+                count = BEYOND;
             } else if (is_heavy(count, bits)) {
                 add_frequent(layout.least(interval), 1u << bits, count);
-                kind = NO_KEY;
-            } else if (interval == layout.interval(cut[interval >= SIDE])) {
-                count = scaled_to_full(count, cut[interval >= SIDE]);
+                count = 0;
             }
-            intervals[i] = kind << KIND_SHIFT | (kind == NO_KEY ? 0 : count);
-            u32 with_key = __ballot_sync(ALL_LANES, kind != NO_KEY);
-            static_assert(INTERVALS % WARP == 0, "all lanes of a warp or none");
-            // INTERVALS: none of them has a key
-            if (lane_id() == 0)
-                s.last_with_key[i / WARP] = with_key ? i + WARP - 1 - u32(__clz(int(with_key))) : INTERVALS;
+            intervals[i] = count;
         }
 #pragma unroll
         for (u32 w = 0; w < 2; w++)
@@ -292,28 +264,15 @@ template <class Order, class Tile> struct FixedMapMaker {
                 s.frequent.hits[at++] = hits;
             }
     }
-    // Writes what lies before each interval: new buckets, and above NEW_BITS sample keys, which
-    // share the buckets that are left. Returns the sum of all.
-    __device__ u32 sum(const Intervals &layout, const u32 *intervals) {
-        auto bits_of = [&](u32 i) { return layout.width_bits(layout.nth_in_order(i)); };
-#pragma unroll 1
-        for (u32 i = threadIdx.x; i < INTERVALS; i += THREADS) {
-            u32 kind = intervals[i] >> KIND_SHIFT, count = intervals[i] & COUNT, added = 0;
-            // The interval before that has a key.
-            u32 with_key = __ballot_sync(ALL_LANES, kind != NO_KEY) & ((1u << lane_id()) - 1), first = i - lane_id(),
-                j = INTERVALS;
-            if (with_key) j = first + WARP - 1 - u32(__clz(int(with_key)));
-            for (u32 w = first / WARP; w > 0 && j == INTERVALS; w--) j = s.last_with_key[w - 1];
-            u32 before = j < INTERVALS ? intervals[j] : BEYOND << KIND_SHIFT;
-            if (kind == EVEN)
-                added = count << NEW_BITS |
-                        (before >> KIND_SHIFT == EVEN && is_jump(before & COUNT, bits_of(j), count, bits_of(i)));
-            prefix[i] = added;
-        }
-        __syncthreads();
-        u32 begin = threadIdx.x * EACH, sum = 0;
+    // Writes the sample keys before each interval. Returns the sum of all.
+    __device__ u32 sum(const u32 *intervals) {
+        u32 begin = threadIdx.x * EACH, sum = 0, own[EACH];
 #pragma unroll
-        for (u32 e = 0; e < EACH; e++) sum += begin + e < INTERVALS ? prefix[begin + e] : 0;
+        for (u32 e = 0; e < EACH; e++) {
+            own[e] = begin + e < INTERVALS ? intervals[begin + e] : BEYOND;
+            if (own[e] == BEYOND) own[e] = 0;
+            sum += own[e];
+        }
         u32 upto = warp_inclusive_sum(sum);
         if (lane_id() == WARP - 1) s.totals[warp_id()] = upto;
         __syncthreads();
@@ -322,9 +281,8 @@ template <class Order, class Tile> struct FixedMapMaker {
 #pragma unroll
         for (u32 e = 0; e < EACH; e++)
             if (begin + e < INTERVALS) {
-                u32 added = prefix[begin + e];
                 prefix[begin + e] = earlier;
-                earlier += added;
+                earlier += own[e];
             }
         __syncthreads();
         return all;
@@ -332,19 +290,14 @@ template <class Order, class Tile> struct FixedMapMaker {
     // Turns the prefix of each interval into its entry of the table. Returns whether all buckets
     // have room. Keys beyond the ends have buckets of their own.
     __device__ bool fill(const Intervals &layout, const u32 *intervals, u32 all) {
-        u32 below = s.beyond_ends[0], above = s.beyond_ends[1], sharing = (all >> NEW_BITS) + below + above,
-            buckets = (1u << fixed.digit_bits) - 2 * heavy.count,
-            // Separate keys are as many jumps, and need none.
-            jumps = (all & NEW) > buckets / 4 ? 0 : NEW, fresh = (all & jumps) + (below > 0) + (above > 0);
+        u32 below = s.beyond_ends[0], above = s.beyond_ends[1], sharing = all + below + above,
+            buckets = (1u << fixed.digit_bits) - 2 * heavy.count, fresh = (below > 0) + (above > 0);
         // parts that sample keys share, less two for rounding
         u32 parts = ((buckets - fresh) << BUCKET_PART_BITS) - 2;
         float each = __fdividef(float(parts), float(max(sharing, 1u)));
         if (float(call.n) * float(sharing) * BUCKET_PARTS > 0.97f * float(fixed.room) * float(sampled) * float(parts))
             return false;
-        auto at = [&](u32 prefix) {
-            return u32(float((prefix >> NEW_BITS) + below) * each) +
-                   (((prefix & jumps) + (below > 0)) << BUCKET_PART_BITS);
-        };
+        auto at = [&](u32 before) { return u32(float(before + below) * each) + ((below > 0) << BUCKET_PART_BITS); };
         // The entries take the place of the prefixes: each thread reads its own before a barrier.
         u32 begins[EACH], ends[EACH];
 #pragma unroll
@@ -358,9 +311,8 @@ template <class Order, class Tile> struct FixedMapMaker {
         for (u32 e = 0; e < EACH; e++) {
             u32 i = e * THREADS + threadIdx.x;
             if (i >= INTERVALS) break;
-            u32 kind = intervals[i] >> KIND_SHIFT, interval = layout.nth_in_order(i),
-                first = at(begins[e] + ((ends[e] - begins[e]) & jumps)), end = at(ends[e]);
-            if (kind == BEYOND)
+            u32 interval = layout.nth_in_order(i), first = at(begins[e]), end = at(ends[e]);
+            if (intervals[i] == BEYOND)
                 first = end = interval < SIDE ? 0 : parts - u32(float(above) * each) + (fresh << BUCKET_PART_BITS);
             bool rises = layout.rises(interval);
             u32 step = end - first, from = rises || step == 0 ? first : end - 1;
@@ -371,26 +323,13 @@ template <class Order, class Tile> struct FixedMapMaker {
         __syncthreads();
         return s.is_too_large == 0;
     }
-
-    // Whether the density of keys jumps between two adjacent intervals: 16-fold, and the denser
-    // interval has enough keys to tell. `count` and `next` are their sample keys, `bits` and
-    // `next_bits` log2 of their widths.
-    static __device__ bool is_jump(u32 count, u32 bits, u32 next, u32 next_bits) {
-        constexpr float MANY = 24, TIMES = 16;
-        auto power = [](int exponent) { return __int_as_float((127 + exponent) << 23); };
-        // what each would have at the other's density
-        float as_next = float(next) * power(int(bits - next_bits)),
-              as_before = float(count) * power(int(next_bits - bits));
-        return (as_next >= MANY && float(count) * TIMES < as_next) ||
-               (as_before >= MANY && float(next) * TIMES < as_before);
-    }
 };
 
 // Makes the map by intervals, or waits for it, and leaves it in `tables`. `part` is the block's
 // first ticket for the parts of the sample. Returns whether the map fits.
 template <class Order, class Tile>
 __device__ inline bool make_intervals(typename Tile::Shared &s, FixedTables<typename Tile::Shape::Bits> &tables,
-                                      const SortCall &call, const FixedCall &fixed, u32 tile, u32 part) {
+                                      const SortCall &call, const BucketCall &fixed, u32 tile, u32 part) {
     typedef FixedMapMaker<Order, Tile> Maker;
     FixedMap<typename Tile::Shape::Bits> &map = *(FixedMap<typename Tile::Shape::Bits> *)fixed.map;
     bool is_alone = fixed.interval_parts == 0;

@@ -227,7 +227,6 @@ template <class Base, class Bits> struct AroundHeavy {
         return true;
     }
 };
-template <class Base, class Bits> constexpr bool IS_MARKED<AroundHeavy<Base, Bits>> = true;
 template <class Base, class Bits> constexpr bool IS_COSTLY<AroundHeavy<Base, Bits>> = true;
 
 // ---- heavy keys in the output -----------------------------------------------------------------

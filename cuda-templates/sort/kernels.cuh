@@ -18,48 +18,14 @@ typedef RadixTile<Bits, Value, SMALL_THREADS, SMALL_ITEMS, BALLOTS> SmallTile;
 static_assert(sizeof(PassTile::Shared) <= PASS_SHARED && sizeof(SmallTile::Shared) <= SMALL_SHARED,
               "the host asks for as many bytes");
 
-// ---- passes: a launch for the counts and one a pass or, for fewer keys, one for all ------------
-constexpr u32 COUNT_BLOCKS = __CUDA_ARCH__ >= 800 ? 3 : 2;
-#if HAS_KERNEL(sort_count)
-extern "C" __global__ void __launch_bounds__(COUNT_THREADS, COUNT_BLOCKS)
-    sort_count(SortCall call AND_LENGTH) {
-    BEGIN_LAUNCH(call)
-    __shared__ u32 counts[COUNTERS<Bits>];
-    IndexRange<u64> all = ((const SortPlan<sizeof(Bits) + 1> *)call.plan)->range_of_passes(call);
-    if (all.count > 0)
-        sort_count<Order, Bits, COUNT_THREADS>(counts, call, all, PASS_THREADS * PASS_ITEMS,
-                                               blockIdx.x, gridDim.x);
-}
-#endif
-#if HAS_KERNEL(sort_pass)
-extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS)
-    sort_pass(SortCall call, u32 run, u32 launch AND_LENGTH) {
-    BEGIN_LAUNCH(call)
-    extern __shared__ Vector shared[];
-    sort_pass<Order, PassTile>(*(PassTile::Shared *)shared, call, run, launch);
-}
-#endif
-typedef RadixTile<Bits, Value, PASS_THREADS, SHORT_ITEMS, CHECKED> ShortTile;
-static_assert(sizeof(ShortTile::Shared) <= SHORT_SHARED, "the host asks for as many bytes");
 #if HAS_KERNEL(sort_passes)
 extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS)
     sort_passes(SortCall call AND_LENGTH) {
     BEGIN_LAUNCH(call)
     extern __shared__ Vector shared[];
-    sort_passes<Order, ShortTile>(shared, call);
+    sort_passes<Order, PassTile>(shared, call);
 }
 #endif
-typedef RadixTile<Bits, Value, PASS_THREADS, MIDDLE_ITEMS, CHECKED> MiddleTile;
-static_assert(sizeof(MiddleTile::Shared) <= MIDDLE_SHARED, "the host asks for as many bytes");
-#if HAS_KERNEL(sort_passes_middle)
-extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS)
-    sort_passes_middle(SortCall call AND_LENGTH) {
-    BEGIN_LAUNCH(call)
-    extern __shared__ Vector shared[];
-    sort_passes<Order, MiddleTile>(shared, call);
-}
-#endif
-
 #if HAS_KERNEL(sort_small)
 extern "C" __global__ void __launch_bounds__(SMALL_THREADS) sort_small(SortCall call AND_LENGTH) {
     BEGIN_LAUNCH(call)
@@ -71,6 +37,15 @@ extern "C" __global__ void __launch_bounds__(SMALL_THREADS) sort_small(SortCall 
 // ---- keys-only of one or two bytes: counted, and written from the counts -----------------------
 #ifdef KEYS_ONLY
 #if KEY_BYTES == 1
+constexpr u32 COUNT_BLOCKS = __CUDA_ARCH__ >= 800 ? 3 : 2;
+#if HAS_KERNEL(sort_count)
+extern "C" __global__ void __launch_bounds__(COUNT_THREADS, COUNT_BLOCKS)
+    sort_count(SortCall call AND_LENGTH) {
+    BEGIN_LAUNCH(call)
+    __shared__ u32 counts[COUNTERS<Bits>];
+    sort_count<Order, Bits, COUNT_THREADS>(counts, call, {0, call.n}, 0, blockIdx.x, gridDim.x);
+}
+#endif
 #if HAS_KERNEL(sort_fill)
 extern "C" __global__ void __launch_bounds__(FILL_THREADS) sort_fill(SortCall call AND_LENGTH) {
     BEGIN_LAUNCH(call)
@@ -90,7 +65,7 @@ extern "C" __global__ void __launch_bounds__(BUCKET_COUNT_THREADS, 1)
 extern "C" __global__ void __launch_bounds__(BINS)
     bucket_plan(SortCall call, BucketCall buckets AND_LENGTH) {
     BEGIN_LAUNCH(call)
-    bucket_starts(call, buckets, DIGIT_BITS, PASS_THREADS * PASS_ITEMS);
+    bucket_starts(call, buckets, DIGIT_BITS, 1 << 15); // any tile: there is no scatter step
 }
 #endif
 #if HAS_KERNEL(sort_fill)
@@ -106,16 +81,16 @@ extern "C" __global__ void __launch_bounds__(FILL_THREADS)
 // ---- buckets or, for fewer keys, fixed-capacity buckets ----------------------------------------
 #if KEY_BYTES >= 4
 #ifdef KEYS_ONLY
-typedef RadixTile<Bits, Value, PASS_THREADS, PASS_ITEMS, UNORDERED> BucketTile;
+constexpr Ranking OF_STEPS = UNORDERED;
 #else
-typedef PassTile BucketTile;
+constexpr Ranking OF_STEPS = CHECKED;
 #endif
+typedef RadixTile<Bits, Value, PASS_THREADS, STEP_ITEMS, OF_STEPS> BucketTile;
 typedef RadixTile<Bits, Value, BUCKET_THREADS, BUCKET_ITEMS, BALLOTS> OrdinaryTile;
 typedef RadixTile<Bits, Value, LARGE_THREADS, LARGE_ITEMS, BALLOTS> LargeTile;
 typedef BucketSort<Order, OrdinaryTile, BUCKET_BINS, false> Bucket;
-typedef BucketSort<Order, LargeTile, LARGE_BINS, false> LargeBucket;
 typedef BucketSort<Order, OrdinaryTile, BUCKET_BINS, true> FixedBucket;
-typedef BucketSort<Order, LargeTile, LARGE_BINS, true> LargeFixedBucket;
+typedef BucketSort<Order, LargeTile, LARGE_BINS, true> LargeBucket;
 static_assert(sizeof(BucketTile::Shared) + sizeof(BucketMap<Bits>::Tables) + 16 <=
                       BUCKET_TILE_SHARED &&
                   sizeof(BucketMap<Bits>::Tables) <= MAP_TABLES,
@@ -155,7 +130,7 @@ extern "C" __global__ void __launch_bounds__(BUCKET_COUNT_THREADS, 1)
 extern "C" __global__ void __launch_bounds__(BINS)
     bucket_plan(SortCall call, BucketCall buckets AND_LENGTH) {
     BEGIN_LAUNCH(call)
-    bucket_plan<Bits>(call, buckets, PASS_THREADS * PASS_ITEMS);
+    bucket_plan<Bits>(call, buckets, BucketTile::TILE);
 }
 #endif
 #if HAS_KERNEL(bucket_first)
@@ -182,29 +157,16 @@ extern "C" __global__ void __launch_bounds__(BUCKET_THREADS, BUCKET_BLOCKS)
     Bucket::run_buckets(*(Bucket::Shared *)shared, call, buckets);
 }
 #endif
-// The same for large buckets, for more keys than ordinary buckets hold.
-#if HAS_KERNEL(bucket_sort_large)
-extern "C" __global__ void __launch_bounds__(LARGE_THREADS, 1)
-    bucket_sort_large(SortCall call, BucketCall buckets AND_LENGTH) {
-    BEGIN_LAUNCH(call)
-    extern __shared__ Vector shared[];
-    LargeBucket::run_buckets(*(LargeBucket::Shared *)shared, call, buckets);
-}
-#endif
 // Fixed-capacity buckets: one scatter step. Each bucket has room for `room` keys in scratch memory,
 // so no key is counted before.
-#ifdef KEYS_ONLY
-typedef RadixTile<Bits, Value, PASS_THREADS, SHORT_ITEMS, UNORDERED> FixedTile;
-#else
-typedef ShortTile FixedTile;
-#endif
+typedef RadixTile<Bits, Value, PASS_THREADS, FIXED_ITEMS, OF_STEPS> FixedTile;
 static_assert(sizeof(FixedMap<Bits>) - sizeof(FixedTables<Bits>) <= FIXED_MAP_ZERO,
               "the host clears as many bytes");
 static_assert(sizeof(FixedTile::Shared) + sizeof(FixedTables<Bits>) + 16 <= FIXED_SHARED,
               "the host asks for as many bytes");
 #if HAS_KERNEL(fixed_first)
 extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS)
-    fixed_first(SortCall call, FixedCall fixed AND_LENGTH) {
+    fixed_first(SortCall call, BucketCall fixed AND_LENGTH) {
     BEGIN_LAUNCH(call)
     // At most INTERVAL_SAMPLE keys for each tile: of a larger sample the stride may be zero.
     AT_MOST_LENGTH(fixed.interval_parts, call.n / FixedTile::TILE)
@@ -214,36 +176,28 @@ extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS)
                                   fixed);
 }
 #endif
+// Sorts each bucket, or all keys as one bucket.
 #if HAS_KERNEL(fixed_sort)
 extern "C" __global__ void __launch_bounds__(BUCKET_THREADS, BUCKET_BLOCKS)
-    fixed_sort(SortCall call, FixedCall fixed AND_LENGTH) {
+    fixed_sort(SortCall call, BucketCall buckets AND_LENGTH) {
     BEGIN_LAUNCH(call)
     extern __shared__ Vector shared[];
-    const SortPlan<sizeof(Bits) + 1> &plan = *(const SortPlan<sizeof(Bits) + 1> *)call.plan;
-    u32 function = plan.fixed_function; // issued together with the next load
-    if (plan.too_large) return;
-    FixedBucket::run_fixed(*(FixedBucket::Shared *)shared, call, fixed, function);
+    FixedBucket::Shared &s = *(FixedBucket::Shared *)shared;
+    if (call.buckets == FIXED_BUCKETS) FixedBucket::run_fixed(s, call, buckets);
+#ifdef KEYS_ONLY
+    else FixedBucket::run_one(s, call);
+#endif
 }
 #endif
-#if HAS_KERNEL(fixed_sort_large)
+// Large buckets of either kind.
+#if HAS_KERNEL(bucket_sort_large)
 extern "C" __global__ void __launch_bounds__(LARGE_THREADS, 1)
-    fixed_sort_large(SortCall call, FixedCall fixed AND_LENGTH) {
+    bucket_sort_large(SortCall call, BucketCall buckets AND_LENGTH) {
     BEGIN_LAUNCH(call)
     extern __shared__ Vector shared[];
-    const SortPlan<sizeof(Bits) + 1> &plan = *(const SortPlan<sizeof(Bits) + 1> *)call.plan;
-    u32 function = plan.fixed_function;
-    if (plan.too_large) return;
-    LargeFixedBucket::run_fixed(*(LargeFixedBucket::Shared *)shared, call, fixed, function);
+    LargeBucket::Shared &s = *(LargeBucket::Shared *)shared;
+    if (call.buckets == FIXED_BUCKETS) LargeBucket::run_fixed(s, call, buckets);
+    else LargeBucket::run_buckets(s, call, buckets);
 }
-#endif
-#ifdef KEYS_ONLY // one block sorts all keys
-#if HAS_KERNEL(bucket_small)
-extern "C" __global__ void __launch_bounds__(BUCKET_THREADS, BUCKET_BLOCKS)
-    bucket_small(SortCall call AND_LENGTH) {
-    BEGIN_LAUNCH(call)
-    extern __shared__ Vector shared[];
-    FixedBucket::run_one(*(FixedBucket::Shared *)shared, call);
-}
-#endif
 #endif
 #endif

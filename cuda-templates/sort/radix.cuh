@@ -153,19 +153,14 @@ struct NoPayload { static constexpr u32 BYTES = 0; };
 
 // ---- a tile ------------------------------------------------------------------------------------
 
-// Whether the digits of all keys are computed before the first is counted, by `digit.all`.
+// Whether a digit is looked up in tables in shared memory, which takes long. Then `digit.all` computes
+// the digits of all keys before the first is counted, and an unordered tile loads its keys only after
+// the tables have come, and keeps each key's digit beside it.
 template <class D> constexpr bool IS_COSTLY = false;
-// Whether an unordered tile finds a key's run by marks where runs begin, since its digit takes
-// longer to compute again.
-template <class D> constexpr bool IS_MARKED = false;
 // Whether some keys of an unordered tile stay where they are. Their digit is BINS + lane, a bin of
 // the lane's own, so that lanes do not contend.
 template <class D> constexpr bool SOME_STAY = false;
 constexpr u32 STAY_BINS = WARP;
-// Whether a tile loads its keys only after the table of their digits has come.
-template <class D> constexpr bool TABLE_FIRST = false;
-// Whether an unordered tile is stored by rows of a warp even if no run is long.
-template <class D> constexpr bool BY_ROWS = false;
 
 // How keys are ranked: among the keys of their warp, or of the block if UNORDERED.
 enum Ranking {
@@ -200,12 +195,10 @@ template <class Bits_, class Value_, u32 THREADS_, u32 ITEMS_, Ranking RANKING> 
         return i * (PADDED ? THREADS + THREADS / WARP : THREADS) + padded(threadIdx.x);
     }
     // A key's tag: its source position in the tile and, above it if a pass has a payload, its
-    // digit. An unordered tile has run marks instead: a bit for each position of a row, set where a
-    // run begins, and for each warp the number of runs that begin before its rows.
-    typedef typename If<RANKING == UNORDERED || (HAS_VALUES && RANKING == CHECKED), u32, u16>::Type TagWord;
-    static constexpr u32 MARKS = TILE / WARP, TAGS = RANKING == UNORDERED               ? MARKS + WARPS
-                                                     : RANKING == CHECKED || HAS_VALUES ? PADDED_TILE
-                                                                                        : 2;
+    // digit. In an unordered tile its digit alone.
+    typedef typename If<HAS_VALUES && RANKING == CHECKED, u32, typename If<RANKING == UNORDERED, u8, u16>::Type>::Type
+        TagWord;
+    static constexpr u32 TAGS = RANKING != BALLOTS || HAS_VALUES ? PADDED_TILE : 2;
     static_assert(THREADS >= BINS && TILE <= 65536, "a thread for each bin, 16 bits for a position");
 
     struct Shared {
@@ -217,8 +210,7 @@ template <class Bits_, class Value_, u32 THREADS_, u32 ITEMS_, Ranking RANKING> 
         // Where a digit's run begins in the tile. Behind the digits: the end, and room for the bins
         // of keys that stay.
         u32 begin[BINS + (RANKING == UNORDERED ? STAY_BINS : 1)];
-        // By digit, or by run if runs are marked: item j of the tile goes to `to + j` in the
-        // output.
+        // By digit: item j of the tile goes to `to + j` in the output.
         u64 to[BINS];
         u32 totals[BINS / WARP];
         u32 tile;
@@ -291,8 +283,6 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
         static_assert(RANKING == UNORDERED, "others are counted by warp");
         static_assert(!SOME_STAY<D> || THREADS >= BINS + STAY_BINS, "a thread for each counter");
         if (threadIdx.x < (SOME_STAY<D> ? BINS + STAY_BINS : BINS)) s.bins[threadIdx.x] = 0;
-        if (IS_MARKED<D>)
-            for (u32 row = threadIdx.x; row < Shape::MARKS; row += THREADS) s.tags[row] = 0;
     }
 
     // Ranks the keys: `position[i]` becomes digit << POSITION_BITS | rank, `bins` the histogram.
@@ -311,19 +301,6 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
             // Additions to one counter are served one after the other. If all keys of a row have
             // one digit, one lane adds for all.
             if (u32 one = digit_of(0); WHOLE && all_same(one)) {
-                // All rows have one digit: one addition, and the keys stay adjacent.
-                if (RANKING == UNORDERED) {
-                    bool alike = true;
-#pragma unroll
-                    for (u32 i = 1; i < ITEMS; i++) alike = alike && digit_of(i) == one;
-                    if (__all_sync(ALL_LANES, alike)) {
-                        u32 before = lane_id() == 0 ? atomicAdd(bins + one, ITEMS * WARP) : 0;
-                        before = __shfl_sync(ALL_LANES, before, 0) + lane_id();
-#pragma unroll
-                        for (u32 i = 0; i < ITEMS; i++) position[i] = one << POSITION_BITS | (before + i * WARP);
-                        return;
-                    }
-                }
 #pragma unroll
                 for (u32 i = 0; i < ITEMS; i++) {
                     u32 d = digit_of(i);
@@ -352,19 +329,11 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
     template <class D = Digit, class Publish, class Receive>
     __device__ void scatter(const Publish &publish, const Receive &receive) {
         __syncthreads();
-        // run: the number of the digit's run, if runs are marked.
-        u32 total = 0, d = threadIdx.x, run = d;
+        u32 total = 0, d = threadIdx.x;
         if (d < BINS) {
             total = RANKING == UNORDERED ? s.bins[d] : scan_column(0);
             publish(d, total);
-            u32 count_of_run = IS_MARKED<D> && total > 0 ? 1 << 16 | total : total;
-            u32 start = block_exclusive_sum<BINS>(count_of_run, s.totals);
-            if constexpr (IS_MARKED<D>) {
-                static_assert(TILE < 1 << 16, "the numbers of earlier runs and keys share a word");
-                run = start >> 16;
-                start &= 0xffff;
-                mark_run(run, start, total);
-            }
+            u32 start = block_exclusive_sum<BINS>(total, s.totals);
             s.begin[d] = start;
             if (d == BINS - 1) s.begin[BINS] = start + total; // all keys, but for those that stay
             if (RANKING != UNORDERED) {
@@ -376,20 +345,9 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
         }
         has_long_run = __syncthreads_or(total > LONG_RUN);
         exchange<D>();
-        static_assert(!SOME_STAY<D> || IS_MARKED<D>, "only a marked digit leaves keys unmoved");
         if (SOME_STAY<D>) count = s.begin[BINS];
-        if (d < BINS && (!IS_MARKED<D> || total > 0)) s.to[run] = receive(d, total) - s.begin[d];
+        if (d < BINS) s.to[d] = receive(d, total) - s.begin[d];
         __syncthreads();
-    }
-
-    // Marks the run of a digit. Called by one thread a digit.
-    __device__ void mark_run(u32 run, u32 start, u32 total) {
-        constexpr u32 OF_WARP = ITEMS * WARP;
-        u32 *before = s.tags + Shape::MARKS;
-        if (threadIdx.x == 0) before[0] = 0;
-        if (total == 0) return;
-        atomicOr(s.tags + start / WARP, 1u << start % WARP);
-        for (u32 w = start / OF_WARP + 1; w < WARPS && w * OF_WARP <= start + total; w++) before[w] = run + 1;
     }
 
     // The same for a tile sorted by itself, whose runs are not needed afterwards. Each thread gets
@@ -516,41 +474,14 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
     template <class D, class Out> __device__ void store_unordered(D digit, const Out &out) {
         static_assert(RANKING == UNORDERED, "no padding");
         const Bits *keys = (const Bits *)s.exchange;
-        if constexpr (IS_MARKED<D>) return store_marked<SOME_STAY<D>>(out);
-        if (!(has_long_run || BY_ROWS<D>)) {
+        constexpr bool ALL = WHOLE && !SOME_STAY<D>; // all keys are there
+        auto digit_at = [&](u32 j, Bits key) { return IS_COSTLY<D> ? u32(s.tags[j]) : digit(key); };
 #pragma unroll
-            for (u32 i = 0; i < ITEMS; i++) {
-                u32 j = i * THREADS + threadIdx.x;
-                if (!WHOLE && j >= count) break;
-                Bits key = keys[j];
-                out(s.to[digit(key)] + j, key);
-            }
-            return;
-        }
-        u32 run_end = 0;
-        u64 to = 0;
-#pragma unroll
-        for (u32 row = 0; row < ITEMS; row += ROWS_AT_ONCE) {
-            u32 rows = min(ROWS_AT_ONCE, ITEMS - row), begin = (warp_id() * ITEMS + row) * WARP, j = begin + lane_id();
-            if (!WHOLE && begin >= count) break;
-            Bits key[ROWS_AT_ONCE];
-#pragma unroll
-            for (u32 i = 0; i < rows; i++) key[i] = keys[j + i * WARP];
-            if (begin + rows * WARP <= run_end) {
-#pragma unroll
-                for (u32 i = 0; i < rows; i++) out(to + (j + i * WARP), key[i]);
-                continue;
-            }
-            u32 d = 0;
-#pragma unroll
-            for (u32 i = 0; i < rows; i++) {
-                d = digit(key[i]); // of a missing key: any
-                if (WHOLE || j + i * WARP < count) out(s.to[d] + (j + i * WARP), key[i]);
-            }
-            if (!WHOLE && begin + rows * WARP >= count) break;
-            d = __shfl_sync(ALL_LANES, d, WARP - 1); // the run in which the next rows begin
-            to = s.to[d];
-            run_end = s.begin[d + 1];
+        for (u32 i = 0; i < ITEMS; i++) {
+            u32 j = i * THREADS + threadIdx.x;
+            if (!ALL && j >= count) break;
+            Bits key = keys[j];
+            out(s.to[digit_at(j, key)] + j, key);
         }
     }
 
@@ -580,40 +511,6 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
     }
 
   private:
-    static constexpr u32 ROWS_AT_ONCE = 3; // of an unordered tile, stored at once
-
-    // Stores by rows of a warp. A key's run is the last one that begins before the row, or in the
-    // row up to the key. MANY_MISSING: many rows may be missing.
-    template <bool MANY_MISSING, class Out> __device__ void store_marked(const Out &out) {
-        const Bits *keys = (const Bits *)s.exchange;
-        u32 run = s.tags[Shape::MARKS + warp_id()] - 1, up_to_lane = (2u << lane_id()) - 1;
-#pragma unroll
-        for (u32 row = 0; row < ITEMS; row += ROWS_AT_ONCE) {
-            u32 rows = min(ROWS_AT_ONCE, ITEMS - row), first = warp_id() * ITEMS + row, j = first * WARP + lane_id();
-            // The last rows have a loop of their own, so that the others need no test.
-            if ((!WHOLE || MANY_MISSING) && (first + rows) * WARP > count) {
-                for (; j < count; j += WARP) {
-                    u32 begins = s.tags[j / WARP];
-                    out(s.to[run + __popc(begins & up_to_lane)] + j, keys[j]);
-                    run += __popc(begins);
-                }
-                break;
-            }
-            Bits key[ROWS_AT_ONCE];
-            u32 begins[ROWS_AT_ONCE];
-#pragma unroll
-            for (u32 i = 0; i < rows; i++) {
-                key[i] = keys[j + i * WARP];
-                begins[i] = s.tags[first + i];
-            }
-#pragma unroll
-            for (u32 i = 0; i < rows; i++) {
-                out(s.to[run + __popc(begins[i] & up_to_lane)] + (j + i * WARP), key[i]);
-                run += __popc(begins[i]);
-            }
-        }
-    }
-
     __device__ u32 *clear_warp_bins() {
         u32 *bins = s.bins + warp_id() * BINS;
 #pragma unroll
@@ -643,7 +540,10 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
                 u32 d = position[i] >> POSITION_BITS;
                 position[i] = (position[i] & POSITION_MASK) + bins[d];
                 u32 index = padded(position[i]);
-                if (!SOME_STAY<D> || d < BINS) ((Bits *)s.exchange)[index] = key[i];
+                if (!SOME_STAY<D> || d < BINS) {
+                    ((Bits *)s.exchange)[index] = key[i];
+                    if (IS_COSTLY<D>) s.tags[index] = TagWord(d);
+                }
                 if (RANKING == CHECKED) s.tags[index] = TagWord(HAS_VALUES ? d << POSITION_BITS | at(i) : at(i));
             }
     }

@@ -3,8 +3,8 @@
 //
 // 1. sort_count: one read of the keys counts the digits of all passes. The block that finishes last
 //    plans the passes: where each digit begins, and which passes are skipped.
-// 2. sort_pass: a pass. Each tile ranks its keys, looks back digit by digit, and scatters.
-// 3. sort_passes: both in one launch, with a grid barrier between passes.
+// 2. sort_passes: counts, then pass after pass in the same launch. Each tile ranks its keys, looks
+//    back digit by digit, and scatters.
 //
 // A tile waits only for work with lower tickets. Running blocks have drawn it, so it ends.
 // sort_small sorts all keys in one block, sort_fill writes keys of one or two bytes from counts.
@@ -34,7 +34,7 @@ template <u32 PASSES> struct SortPlan : SortPlanFields<PASSES> {
     }
     // The range that passes sort.
     __device__ IndexRange<u64> range_of_passes(const SortCall &call) const {
-        if (!call.by_buckets || all_by_passes(call.n)) return {0, call.n};
+        if (call.buckets == NO_BUCKETS || all_by_passes(call.n)) return {0, call.n};
         IndexRange<u32> left = left_by_buckets();
         return {left.first, left.count};
     }
@@ -53,14 +53,31 @@ __device__ inline Digit digit_of(const SortCall &call, u32 pass) {
 constexpr u32 COPIES = 4;
 template <class Bits> constexpr u32 COUNTERS = (sizeof(Bits) + 1) * BINS * COPIES;
 
-// Loads a thread's share of adjacent vectors.
-template <u32 THREADS, u32 COUNT, class Bits>
-__device__ inline void load_vectors(Bits (&key)[COUNT], const Bits *from) {
-    constexpr u32 IN_VECTOR = sizeof(Vector) / sizeof(Bits);
+// Calls `use(key, left)` for all keys of a part of a range, UNROLL of a thread at a time. `left` is
+// the number of the block's keys in the batch. If it is less than THREADS * UNROLL, a thread's keys
+// are THREADS apart.
+template <u32 THREADS, u32 UNROLL, class Bits, class Use>
+__device__ inline void for_each_batch(const Bits *keys, IndexRange<u64> all, u32 part, u32 parts, const Use &use) {
+    constexpr u32 STEP = THREADS * UNROLL, IN_VECTOR = sizeof(Vector) / sizeof(Bits);
+    keys += all.first;
+    bool aligned = (u64)keys % sizeof(Vector) == 0;
+    for (u64 first = u64(part) * STEP; first < all.count; first += u64(parts) * STEP) {
+        u32 left = u32(min(all.count - first, u64(STEP)));
+        Bits key[UNROLL];
+        if (left == STEP && aligned) {
 #pragma unroll
-    for (u32 v = 0; v < COUNT / IN_VECTOR; v++) {
-        Vector vector = ((const Vector *)from)[v * THREADS + threadIdx.x];
-        memcpy(key + v * IN_VECTOR, &vector, sizeof(Vector));
+            for (u32 v = 0; v < UNROLL / IN_VECTOR; v++) {
+                Vector vector = ((const Vector *)(keys + first))[v * THREADS + threadIdx.x];
+                memcpy(key + v * IN_VECTOR, &vector, sizeof(Vector));
+            }
+        } else {
+#pragma unroll
+            for (u32 i = 0; i < UNROLL; i++) {
+                u32 at = i * THREADS + threadIdx.x;
+                key[i] = at < left ? keys[first + at] : Bits(0);
+            }
+        }
+        use(key, left);
     }
 }
 
@@ -120,7 +137,6 @@ __device__ bool sort_count(u32 *counts, const SortCall &call, IndexRange<u64> al
     __shared__ bool last;
     Plan &plan = *(Plan *)call.plan;
     bool after_buckets = all.count < call.n; // the other keys are sorted
-    const Bits *keys = after_buckets ? (const Bits *)call.keys[0] + all.first : (const Bits *)call.keys_in;
     Order order{Bits(call.flip)};
     u32 passes = call.passes, copy = threadIdx.x % COPIES;
     for (u32 i = threadIdx.x; i < passes * BINS * COPIES; i += THREADS) counts[i] = 0;
@@ -131,25 +147,9 @@ __device__ bool sort_count(u32 *counts, const SortCall &call, IndexRange<u64> al
             call.words[0][i] = call.words[1][i] = 0;
     }
     __syncthreads();
-    constexpr u32 STEP = THREADS * UNROLL;
-    bool aligned = (u64)keys % sizeof(Vector) == 0;
-    for (u64 first = u64(part) * STEP; first < all.count; first += u64(parts) * STEP) {
-        Bits key[UNROLL];
-        bool whole = all.count - first >= STEP;
-        if (whole && aligned) {
-            load_vectors<THREADS>(key, keys + first);
-        } else {
-#pragma unroll
-            for (u32 i = 0; i < UNROLL; i++) {
-                u64 at = first + i * THREADS + threadIdx.x;
-                key[i] = at < all.count ? keys[at] : Bits(0);
-            }
-        }
-        // Whether all keys of the thread are equal, as in sorted keys of one byte.
-        bool alike = sizeof(Bits) == 1 && whole;
-#pragma unroll
-        for (u32 i = 1; i < UNROLL; i++) alike = alike && key[i] == key[0];
-        alike = sizeof(Bits) == 1 && __all_sync(ALL_LANES, alike);
+    const Bits *keys = (const Bits *)(after_buckets ? call.keys[0] : call.keys_in);
+    for_each_batch<THREADS, UNROLL>(keys, all, part, parts, [&](Bits *key, u32 left) {
+        bool whole = left == THREADS * UNROLL;
 #pragma unroll
         for (u32 i = 0; i < UNROLL; i++) key[i] = after_buckets ? key[i] : order.to(key[i]);
 #pragma unroll
@@ -157,26 +157,22 @@ __device__ bool sort_count(u32 *counts, const SortCall &call, IndexRange<u64> al
             if (p >= passes) break;
             Digit digit = digit_of(call, p);
             auto count = [&](u32 d, u32 keys) { atomicAdd(counts + (p * BINS + d) * COPIES + copy, keys); };
-            if (alike) {
-                u32 d = digit(key[0]);
-                if (!all_same(d)) count(d, UNROLL);
-                else if (lane_id() == 0) count(d, WARP * UNROLL);
-            } else if (whole && all_same(digit(key[0]))) {
-                // The other keys likely share their digits too. Additions to one counter are served
-                // one after the other.
+            // If all lanes' first keys share the digit, the others likely do too. Additions to one
+            // counter are served one after the other.
+            if (whole && all_same(digit(key[0]))) {
 #pragma unroll
                 for (u32 i = 0; i < UNROLL; i++) {
                     u32 d = digit(key[i]);
                     if (!all_same(d)) count(d, 1);
                     else if (lane_id() == 0) count(d, WARP);
                 }
-            } else {
-#pragma unroll
-                for (u32 i = 0; i < UNROLL; i++)
-                    if (whole || first + i * THREADS + threadIdx.x < all.count) count(digit(key[i]), 1);
+                continue;
             }
+#pragma unroll
+            for (u32 i = 0; i < UNROLL; i++)
+                if (whole || i * THREADS + threadIdx.x < left) count(digit(key[i]), 1);
         }
-    }
+    });
     __syncthreads();
     for (u32 i = threadIdx.x; i < passes * BINS; i += THREADS) {
         u32 sum = 0;
@@ -306,10 +302,10 @@ __device__ inline void stable_any(typename Tile::Shared &s, u64 left, D digit, c
 // run. Returns false, and moves nothing, if `digit.prepare()` finds no map.
 template <class Tile, class D, class Load, class Put, class Claim>
 __device__ inline bool any_order_tile(Tile &t, D digit, const Load &load, const Put &put, const Claim &claim) {
-    if (!TABLE_FIRST<D>) t.load(load);
+    if (!IS_COSTLY<D>) t.load(load);
     t.template clear_block_bins<D>();
     if (!digit.prepare()) return false; // after the loads are issued
-    if (TABLE_FIRST<D>) t.load(load);
+    if (IS_COSTLY<D>) t.load(load);
     t.rank(digit);
     u64 position = 0;
     t.template scatter<D>([&](u32 d, u32 total) { position = total ? claim(d, total) : 0; },
@@ -335,22 +331,56 @@ __device__ inline bool any_order(typename Tile::Shared &s, u64 left, D digit, co
     }
 }
 
-// The tiles of a pass. They lie in shared memory, so that they take no registers while keys are
-// ranked.
+// Waits until a counter of finished work, which other blocks add to, is at least `least`.
+__device__ inline void wait_for(const u32 *counter, u32 least) {
+    while (load_relaxed(counter) < least) {}
+    __threadfence();
+}
+
+// The tiles of the passes, in rounds: a round has as many tiles of a pass as there are look-back
+// words for. In shared memory, so that it takes no registers while keys are ranked.
 struct PassTiles {
     IndexRange<u64> keys;
-    u32 most, here; // tiles: the most of any launch, and those of this one
-    // Called by one thread. `of_all`: tiles of the pass; `of_launch`: the most of a launch.
-    __device__ void set(IndexRange<u64> range, u64 of_all, u64 of_launch, u32 launch) {
+    u32 of_pass, before; // tiles of a pass, and those of the pass before the round
+    u32 most, here;      // tiles of any round, and of this one
+    u32 begin;           // ticket of the round's first tile
+    u32 run, parity;     // the round's pass, of those that run; of the round's number
+    u32 running, done;   // passes that run; tiles of the round that the block has done
+    // Called by one thread. `at_once`: tiles that have look-back words.
+    __device__ void set(IndexRange<u64> range, u32 tiles, u32 at_once, u32 first_ticket) {
         keys = range;
-        most = u32(min(of_all, of_launch));
-        here = u32(min(of_all - launch * of_launch, of_launch));
+        of_pass = tiles;
+        most = here = min(tiles, at_once);
+        begin = first_ticket;
+        before = run = parity = done = 0;
+    }
+    __device__ bool has(u32 ticket) const { return ticket - begin < here; }
+    // Goes on to the ticket's round when the one before is over: called by one thread. `finished`:
+    // tiles of all rounds. Outlined, so that it takes no registers from the tiles.
+    __device__ __noinline__ void change_round(u32 ticket, u32 *finished, u32 first_ticket) {
+        u32 own = done;
+        next_round();
+        if (run >= running) return; // no round waits for the last one
+        __threadfence();
+        if (own > 0) add_relaxed(finished, own);
+        while (!has(ticket)) next_round();
+        if (run < running) wait_for(finished, begin - first_ticket);
+    }
+
+  private:
+    __device__ void next_round() {
+        begin += here;
+        before += here;
+        parity ^= 1;
+        if (before == of_pass) before = 0, run++;
+        here = min(of_pass - before, most);
+        done = 0;
     }
 };
 
-// Pass number `run` of those that are not skipped, over all keys or those that buckets left. It
-// uses the look-back words of `parity`, and clears the other words for the next launch or pass.
-template <class Order, class Tile, bool ALL_PASSES> struct SortPass {
+// A round of a pass, over all keys or those that buckets left. It uses the look-back words of its
+// parity, and clears the other words for the next round.
+template <class Order, class Tile> struct SortPass {
     typedef typename Tile::Shape::Bits Bits;
     typedef typename Tile::Shape::Value Value;
     typedef SortPlan<sizeof(Bits) + 1> Plan;
@@ -362,26 +392,25 @@ template <class Order, class Tile, bool ALL_PASSES> struct SortPass {
     bool is_first, is_last; // reads the input; writes the output
     u32 to;
 
-    __device__ SortPass(const SortCall &call, Plan &plan, const PassTiles &tiles, u32 run, u32 pass, u32 parity)
-        : call(call), plan(plan), tiles(tiles), pass(pass), parity(parity),
-          is_first(run == 0 && tiles.keys.count == call.n), is_last(run == plan.running - 1),
-          to((plan.running - 1 - run) % 2) {}
+    __device__ SortPass(const SortCall &call, Plan &plan, const PassTiles &tiles)
+        : call(call), plan(plan), tiles(tiles), pass(plan.which[tiles.run]), parity(tiles.parity),
+          is_first(tiles.run == 0 && tiles.keys.count == call.n), is_last(tiles.run == tiles.running - 1),
+          to((tiles.running - 1 - tiles.run) % 2) {}
 
-    // Look-back words that are loaded at once. Tiles of one launch for all passes run at the same
-    // time, and find few prefixes.
-    static constexpr u32 AHEAD = Tile::TILE <= 4096 ? 8 : ALL_PASSES ? 4 : 1;
+    // Look-back words that are loaded at once: tiles that run at the same time find few prefixes.
+    static constexpr u32 AHEAD = Tile::TILE <= 4096 ? 8 : 4;
 
-    // Sorts tile `tile` of launch `launch`.
-    __device__ void run(typename Tile::Shared &s, u32 tile, u32 launch) const {
+    // Sorts tile `tile` of the round.
+    __device__ void run(typename Tile::Shared &s, u32 tile) const {
         Order order{Bits(call.flip)};
         u32 *words = parity ? call.words[1] : call.words[0], *other = parity ? call.words[0] : call.words[1];
         if (threadIdx.x < BINS)
             for (u32 row = tile; row < tiles.most; row += tiles.here) other[u64(row) * BINS + threadIdx.x] = 0;
-        u64 first = tiles.keys.first + (u64(launch) * tiles.most + tile) * Tile::TILE,
+        u64 first = tiles.keys.first + u64(tiles.before + tile) * Tile::TILE,
             left = tiles.keys.first + tiles.keys.count - first;
         LookBackDigits chain{words + u64(tile) * BINS, tile};
         u64 *carried = plan.carried[parity];
-        const u64 *starts = launch == 0 ? plan.starts[pass] : plan.carried[1 - parity];
+        const u64 *starts = tiles.before == 0 ? plan.starts[pass] : plan.carried[1 - parity];
         bool carries = tile == tiles.here - 1;
         auto publish = [=](u32 d, u32 total) { chain.publish(d, total); };
         auto receive = [=](u32 d, u32 total) {
@@ -408,31 +437,6 @@ template <class Order, class Tile, bool ALL_PASSES> struct SortPass {
     }
 };
 
-// The tiles of the `run`th pass in one of its launches, each of which has up to `call.tiles`.
-template <class Order, class Tile>
-__device__ void sort_pass(typename Tile::Shared &s, const SortCall &call, u32 run, u32 launch) {
-    typedef SortPlan<sizeof(typename Tile::Shape::Bits) + 1> Plan;
-    Plan &plan = *(Plan *)call.plan;
-    __shared__ PassTiles tiles;
-    IndexRange<u64> all = plan.range_of_passes(call);
-    u64 of_all = (all.count + Tile::TILE - 1) / Tile::TILE;
-    if (u64(launch) * call.tiles >= of_all || run >= plan.running) return;
-    if (threadIdx.x == 0) tiles.set(all, of_all, call.tiles, launch);
-    __syncthreads();
-    // Launches that have tiles alternate between the two arrays of words.
-    u32 number = run * call.launches + launch, of_pass = u32((of_all + call.tiles - 1) / call.tiles);
-    SortPass<Order, Tile, false> pass(call, plan, tiles, run, plan.which[run], (run * of_pass + launch) % 2);
-    for (;;) {
-        __syncthreads();
-        if (threadIdx.x == 0) s.tile = add_relaxed(plan.tickets + number, 1);
-        __syncthreads();
-        u32 tile = s.tile;
-        if (tile >= tiles.here) return;
-        pass.run(s, tile, launch);
-        if (gridDim.x >= tiles.here) return; // each block has one tile
-    }
-}
-
 // Draws the next ticket. Called by the whole block.
 __device__ inline u32 draw(u32 *ticket) {
     __shared__ u32 drawn;
@@ -442,9 +446,9 @@ __device__ inline u32 draw(u32 *ticket) {
     return drawn;
 }
 
-// All passes in one launch. Tickets draw the work in order: parts of the keys to count, then tile
-// after tile, pass after pass. A block that draws a tile waits until the pass before is over. What
-// it waits for was drawn before, by running blocks, so it ends however few blocks there are.
+// All passes. Tickets draw the work in order: parts of the keys to count, then tile after tile,
+// round after round. A block that draws a tile waits until the round before is over. What it waits
+// for was drawn before, by running blocks, so it ends however few blocks there are.
 template <class Order, class Tile> __device__ void sort_passes(Vector *memory, const SortCall &call) {
     typedef typename Tile::Shape::Bits Bits;
     typedef SortPlan<sizeof(Bits) + 1> Plan;
@@ -455,11 +459,7 @@ template <class Order, class Tile> __device__ void sort_passes(Vector *memory, c
     if (all.count == 0) return;
     __shared__ PassTiles tiles;
     // `draw` has a barrier before any thread reads `tiles`.
-    if (threadIdx.x == 0) tiles.set(all, (all.count + Tile::TILE - 1) / Tile::TILE, call.tiles, 0);
-    auto wait_for = [](const u32 *word, u32 value) {
-        while (load_relaxed(word) != value) {}
-        __threadfence();
-    };
+    if (threadIdx.x == 0) tiles.set(all, u32((all.count + Tile::TILE - 1) / Tile::TILE), call.tiles, call.parts);
     u32 ticket = draw(&plan.ticket);
     for (; ticket < call.parts; ticket = draw(&plan.ticket))
         if (sort_count<Order, Bits, Tile::THREADS>((u32 *)memory, call, all, Tile::TILE, ticket, call.parts) &&
@@ -467,25 +467,20 @@ template <class Order, class Tile> __device__ void sort_passes(Vector *memory, c
             __threadfence();
             store_relaxed(&plan.planned, 1);
         }
-    if (threadIdx.x == 0) wait_for(&plan.planned, 1);
+    if (threadIdx.x == 0) {
+        wait_for(&plan.planned, 1);
+        tiles.running = plan.running;
+    }
     __syncthreads();
-    u32 running = plan.running, run = 0, done = 0; // done: tiles of the pass, by this block
     for (;; ticket = draw(&plan.ticket)) {
-        u32 next = (ticket - call.parts) / tiles.here, tile = (ticket - call.parts) % tiles.here;
-        if (next != run) {
-            if (threadIdx.x == 0) {
-                __threadfence();
-                if (done > 0) add_relaxed(plan.finished + run, done);
-                if (next < running) wait_for(plan.finished + next - 1, tiles.here);
-            }
+        if (!tiles.has(ticket)) {
+            __syncthreads(); // all threads have read `tiles`
+            if (threadIdx.x == 0) tiles.change_round(ticket, &plan.finished, call.parts);
             __syncthreads();
-            run = next;
-            done = 0;
         }
-        if (run >= running) return;
-        SortPass<Order, Tile, true>(call, plan, tiles, run, plan.which[run], run % 2)
-            .run(*(typename Tile::Shared *)memory, tile, 0);
-        done++;
+        if (tiles.run >= tiles.running) return;
+        SortPass<Order, Tile>(call, plan, tiles).run(*(typename Tile::Shared *)memory, ticket - tiles.begin);
+        if (threadIdx.x == 0) tiles.done++;
     }
 }
 
@@ -543,25 +538,22 @@ template <class Order, class Tile> __device__ void sort_small(typename Tile::Sha
     Order order{Bits(call.flip)};
     Tile t(s, u32(call.n));
     const Bits *from = (const Bits *)call.keys_in + t.first();
-#pragma unroll
-    for (u32 i = 0; i < Tile::ITEMS; i++) t.key[i] = t.is_there(i) ? from[i * WARP] : Bits(0);
+    t.each([&](u32 i) { t.key[i] = t.is_there(i) ? from[i * WARP] : Bits(0); });
     Value value[Tile::ITEMS];
     if constexpr (Tile::HAS_VALUES) {
         const Value *values = (const Value *)call.values_in;
-#pragma unroll
-        for (u32 i = 0; i < Tile::ITEMS; i++)
+        t.each([&](u32 i) {
             if (t.is_there(i)) value[i] = values == nullptr ? Value::index(t.at(i)) : (values + t.first())[i * WARP];
+        });
     }
-#pragma unroll
-    // Not before all loads are issued.
-    for (u32 i = 0; i < Tile::ITEMS; i++) t.key[i] = order.to(t.key[i]);
+    t.each([&](u32 i) { t.key[i] = order.to(t.key[i]); }); // not before all loads are issued
     typename Tile::TagWord source[Tile::ITEMS];
     sort_digits(t, source, call.begin, call.end);
     Bits *out = (Bits *)call.keys[0] + t.first();
     if (call.keys[0] != nullptr)
-#pragma unroll
-        for (u32 i = 0; i < Tile::ITEMS; i++)
+        t.each([&](u32 i) {
             if (t.is_there(i)) out[i * WARP] = order.from(t.key[i]);
+        });
     if constexpr (Tile::HAS_VALUES) {
         Value *values = (Value *)s.exchange, *out = (Value *)call.values[0] + t.first();
         __syncthreads(); // the keys are stored
@@ -610,13 +602,9 @@ __device__ void sort_fill(const SortCall &call, const Start *starts) {
         u32 count = u32(min(call.n - index, u64(IN_VECTOR)));
 #pragma unroll
         for (u32 i = 0; i < IN_VECTOR; i++) {
-            if (index + i >= end && i < count) { // the next key, or a later one
-                key++;
+            if (index + i >= end && i < count) {
+                key = key_at(index + i, key + 1, ends[1]);
                 end = end_of(key);
-                if (index + i >= end) {
-                    key = key_at(index + i, key + 1, ends[1]);
-                    end = end_of(key);
-                }
             }
             item[i] = order.from(Bits(key));
         }

@@ -67,7 +67,7 @@ to_fixed_buckets(const Bits *keys, u64 n, u64 flip, void *plan, u32 *counts, Bit
     call.keys_in = keys;
     call.plan = plan;
     call.flip = flip;
-    FixedCall fixed = {};
+    BucketCall fixed = {};
     fixed.counts = counts;
     fixed.keys = fixed_keys;
     fixed.map = map;

@@ -7,8 +7,10 @@ use parascan::cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMod
 
 /// Sizes around the borders of rows, of one block, and of tiles.
 fn sizes(rng: &mut Rng) -> Vec<usize> {
-    let mut sizes =
-        vec![0, 1, 2, 31, 32, 33, 511, 512, 513, 1024, 1025, 3072, 3073, 4095, 4096, 4097, 5631, 5632, 5633];
+    let mut sizes = vec![
+        0, 1, 2, 31, 32, 33, 511, 512, 513, 1024, 1025, 3072, 3073, 4095, 4096, 4097, 5631, 5632, 5633, 8191, 8192,
+        8193,
+    ];
     for items in [6, 8, 12, 18, 21] {
         let tile = 512 * items;
         sizes.extend([tile - 1, tile, tile + 1, 3 * tile]);
@@ -212,9 +214,8 @@ fn by_buckets() {
     device.check_with::<u64, u32>(&How { descending: true, bits: Some(9..50) }, Pattern::Random, n, [0, 0]);
 }
 
-/// All passes in one launch, with tiles of up to 8192 keys: lengths around multiples of a tile,
-/// every pattern, wide and narrow keys and payloads, some bits. Then one launch for each pass, for
-/// longer keys-only sorts.
+/// Passes, with tiles of up to 8192 keys: lengths around multiples of a tile, every pattern, wide and
+/// narrow keys and payloads, some bits.
 #[test]
 fn by_passes() {
     let mut device = or_skip!(Device::new());
@@ -605,8 +606,7 @@ fn long_words_in_full_buckets() {
 fn floats_in_full_buckets() {
     in_full_buckets::<f32>([5 << 20, 3 << 22], 0, |x| f32::from_bits(x as u32));
 }
-/// Payloads of an odd number of bytes, and of more bytes than the key. Beyond 2^24 keys, a
-/// keys-only sort takes one launch for each pass.
+/// Payloads of an odd number of bytes, and of more bytes than the key.
 #[test]
 fn payloads_in_full_buckets() {
     let mut device = or_skip!(Device::new());
@@ -777,8 +777,7 @@ fn sanitize_long() {
         device.check::<i32>(&WHOLE, Pattern::PowerLaw, (1 << 20) + 77, skips);
         device.check::<u16>(&WHOLE, Pattern::Few, (1 << 20) + 77, skips);
     }
-    // Buckets by bits and by range; passes in one launch; heavy keys instead of passes; one launch
-    // for each pass.
+    // Buckets by bits and by range; passes; heavy keys instead of passes.
     device.check::<u32>(&WHOLE, Pattern::Random, (5 << 20) + 77, [0, 1]);
     device.check::<u64>(&WHOLE, Pattern::SameAbove, (1 << 21) + 77, [1, 0]);
     device.check_with::<u32, u32>(&WHOLE, Pattern::PowerLaw, (1 << 22) + 77, [0, 0]);

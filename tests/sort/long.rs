@@ -116,8 +116,7 @@ fn by_large_buckets() {
 fn wide_by_large_buckets() {
     let n = 314_000_000 + Rng::new().below(100_000);
     sorts::<u64, u32>("random", n, true, |x| x);
-    // Passes of more than one launch over the keys that buckets leave. One launch of each pass has
-    // tiles.
+    // Passes over the keys that buckets leave: one round each, where all keys would take several.
     let near = |x: u64| 0x0123_4567_89ab_cdef ^ (x >> 30 & 0xffff);
     sorts::<u64, u32>("neighbours often", n, true, |x| if x % 2048 == 0 { near(x) } else { x });
     sorts::<i64, u32>("a power law", n, false, power_law(64));
@@ -186,10 +185,10 @@ fn hundreds_of_millions_of_two_bytes() {
     assert!(matches!(error, Error::Length { .. }), "{error}");
 }
 
-/// More pairs than a look-back word counts, so each pass has its own launches. Every key occurs
-/// once in any 2^16 consecutive ones, so the position of each pair is known.
+/// More pairs than a look-back word counts, so each pass takes several rounds. Every key occurs once
+/// in any 2^16 consecutive ones, so the position of each pair is known.
 #[test]
-fn pairs_launch_by_launch() {
+fn pairs_round_by_round() {
     const BLOCK: usize = 1 << 16;
     const FACTOR: u16 = 0x9e35; // odd
     let stream = or_skip!(stream());
@@ -222,8 +221,7 @@ fn pairs_launch_by_launch() {
     });
 }
 
-/// More than 2^32 keys: of one byte, which are counted, and of four, which take several launches a
-/// pass.
+/// More than 2^32 keys: of one byte, which are counted, and of four, which take several rounds a pass.
 #[test]
 fn past_32_bits() {
     let stream = or_skip!(stream());

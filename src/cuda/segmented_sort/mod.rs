@@ -73,7 +73,7 @@ impl SegmentedSortProgram {
             let shape = self.shape(architecture);
             let [whole, by_bits] = [0, 1].map(|i| {
                 let small = SMALL_WARPS * shape.small.shared[i];
-                [shape.sort.pass_shared(), small, shape.short.shared[i], shape.medium.shared[i]]
+                [shape.sort.step_shared(), small, shape.short.shared[i], shape.medium.shared[i]]
             });
             [&[0], &whole[..], &by_bits].concat()
         };
@@ -213,7 +213,7 @@ impl SegmentedSortPlan {
         if self.may_be_long() {
             // Long segments are disjoint. The last tile of each may be partial.
             let segments = self.n / (self.longest + 1) + 1;
-            let tiles = self.n / sort.pass.tile() + segments;
+            let tiles = self.n / sort.step.tile() + segments;
             let mut twice = |bytes: usize| [place(bytes), place(bytes)];
             layout.moved = twice(head_bytes);
             layout.segments = twice(segments * LONG_SEGMENT_BYTES as usize);
@@ -331,7 +331,7 @@ impl SegmentedSortArguments {
         }
         if plan.may_be_long() {
             let blocks = plan.n.div_ceil(shape.short.most()).min(2 * plan.multiprocessors);
-            launch(plan.twin(PARTITION), blocks, shape.sort.pass.threads, shape.sort.pass_shared(), &[p(&call)])?;
+            launch(plan.twin(PARTITION), blocks, shape.sort.step.threads, shape.sort.step_shared(), &[p(&call)])?;
         }
         if plan.may_be_small() {
             let blocks = plan.n.div_ceil(SMALL_WARPS * shape.small.chunk);
@@ -396,7 +396,7 @@ mod tests {
                     let regular = shape.short.most() >= shape.short.chunk && shape.short.chunk.is_multiple_of(1024);
                     assert!(regular, "{shape:?}");
                     // `segment_partition` has some static memory besides.
-                    assert!(shape.sort.pass_shared() + 1024 <= most, "{shape:?}");
+                    assert!(shape.sort.step_shared() + 1024 <= most, "{shape:?}");
                 }
             }
         }

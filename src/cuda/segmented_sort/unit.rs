@@ -13,7 +13,7 @@ pub(crate) struct SegmentShape {
     pub(crate) short: SegmentGroup,
     /// A block sorts medium ones, those of up to `medium.most()`, where it may have so much shared memory.
     pub(crate) medium: SegmentGroup,
-    /// The tiles of a partition step are those of a pass.
+    /// The tiles of a partition step are those of the sort.
     pub(crate) sort: SortShape,
 }
 
@@ -124,10 +124,10 @@ pub(crate) fn segmented_sort_source(unit: &SortUnit) -> String {
                 medium.items,
                 medium.chunk,
                 medium.shared[1],
-                sort.pass.threads,
-                sort.pass.items,
-                sort.pass.blocks,
-                sort.pass_shared(),
+                sort.step.threads,
+                sort.step.items,
+                sort.step.blocks,
+                sort.step_shared(),
             )
         }),
         "segmented_sort/kernels.cuh",

@@ -21,6 +21,11 @@ constants! {
         /// Bits of a digit, and the number of its values.
         DIGIT_BITS: u32 = 8;
         BINS: usize = 1 << DIGIT_BITS;
+        /// Values of `SortCall::buckets`.
+        NO_BUCKETS: u32 = 0;
+        COUNTED_BUCKETS: u32 = 1;
+        FIXED_BUCKETS: u32 = 2;
+        ONE_BUCKET: u32 = 3;
         /// More than the most heavy keys: each has a digit, and so has each part of the map between two
         /// of them.
         HEAVY_SLOTS: usize = BINS / 2;
@@ -50,7 +55,7 @@ shared! {
         values: [Address; 2] = "void *values[2]";
         /// `SortPlan`, zero before the sort.
         plan: Address = "void *plan";
-        /// Look-back words: one for each digit of each tile of a launch, zero before the sort.
+        /// Look-back words: one for each digit of each tile of a round, zero before the sort.
         words: [Address; 2] = "u32 *words[2]";
         /// The bits of a key that the kernels flip, so that unsigned integers have the order of the
         /// sort.
@@ -62,14 +67,14 @@ shared! {
         passes: u32 = "u32 passes";
         /// Whether `keys_in` is `keys[0]`.
         in_place: u32 = "u32 in_place";
-        /// Whether counted or fixed-capacity buckets come before the passes.
-        by_buckets: u32 = "u32 by_buckets";
+        /// The buckets before the passes: NO_BUCKETS, COUNTED_BUCKETS, FIXED_BUCKETS, or ONE_BUCKET,
+        /// which holds all keys.
+        buckets: u32 = "u32 buckets";
         /// Whether the sort writes only the payload, not the sorted keys.
         no_keys: u32 = "u32 no_keys";
         /// Parts of the keys; a block counts one part at a time.
         parts: u32 = "u32 parts";
-        /// Launches of a pass, and tiles of each launch.
-        launches: u32 = "u32 launches";
+        /// The most tiles of a round of a pass.
         tiles: u32 = "u32 tiles";
     }
 }
@@ -79,7 +84,7 @@ shared! {
     template PASSES struct SortPlanFields {
         /// First the histogram of each digit, then its exclusive scan.
         starts: [[u64; BINS]; PASSES] = "u64 starts[PASSES][BINS]";
-        /// The first index of each digit in the next launch, alternating between launches.
+        /// The first index of each digit in the next round, alternating between rounds.
         carried: [[u64; BINS]; 2] = "u64 carried[2][BINS]";
         /// The passes that run, in order.
         which: [u32; PASSES] = "u32 which[PASSES]";
@@ -99,12 +104,10 @@ shared! {
         fixed_function: u32 = "u32 fixed_function";
         /// The ticket of the tiles of `fixed_first`.
         fixed_ticket: u32 = "u32 fixed_ticket";
-        /// The ticket for all work of a launch that runs all passes.
+        /// The ticket for all work of the passes.
         ticket: u32 = "u32 ticket";
-        /// Finished tiles of each pass, if one launch runs all passes.
-        finished: [u32; PASSES] = "u32 finished[PASSES]";
-        /// If each pass has its own launches, a ticket for each launch, as many as there are.
-        tickets: [u32; 1] = "u32 tickets[1]";
+        /// Finished tiles of all passes.
+        finished: u32 = "u32 finished";
     }
 }
 
@@ -117,12 +120,16 @@ shared! {
 }
 
 shared! {
-    /// The arguments of the scatter steps to counted buckets.
+    /// The arguments of the steps to buckets, counted or of fixed capacity.
     struct BucketCall {
-        /// `BucketMap`, zero before the sort.
+        /// `BucketMap`, zero before the sort; or `FixedMap`, whose first `FIXED_MAP_ZERO` bytes are.
         map: Address = "void *map";
         /// The number of keys of each bucket, zero before the sort.
         counts: Address = "u32 *counts";
+        /// The capacity of a block's bucket.
+        room: u32 = "u32 room";
+
+        // Counted buckets:
         /// The number of keys of each first digit, zero before the sort.
         coarse_counts: Address = "u32 *coarse_counts";
         /// The first index of each bucket, and the end of the last one; zero before the sort.
@@ -140,28 +147,17 @@ shared! {
         /// map around heavy keys that needs more.
         lower_bits: u32 = "u32 lower_bits";
         most_lower_bits: u32 = "u32 most_lower_bits";
-        /// The capacity of a block's bucket.
-        room: u32 = "u32 room";
         /// The approximate number of blocks that run at once.
         at_once: u32 = "u32 at_once";
-    }
-}
 
-shared! {
-    /// The arguments of the scatter step to fixed-capacity buckets.
-    struct FixedCall {
-        /// The number of keys of each digit, zero before the sort.
-        counts: Address = "u32 *counts";
+        // Fixed-capacity buckets:
         /// `room` items for each bucket, then a tile's room for keys without a bucket. The array of
         /// values ends with `heavy_room` more.
         keys: Address = "void *keys";
         values: Address = "void *values";
-        /// `FixedMap`, whose first `FIXED_MAP_ZERO` bytes are zero before the sort.
-        map: Address = "void *map";
         /// Bits of a bucket's number by the first bits or by range, and of a digit around heavy keys.
         bits: u32 = "u32 bits";
         digit_bits: u32 = "u32 digit_bits";
-        room: u32 = "u32 room";
         /// The limits of the probe: the most of the PROBE_KEYS probed keys that one bucket may have,
         /// and the most that all buckets together may have beyond that.
         most: u32 = "u32 most";
@@ -190,7 +186,6 @@ pub(crate) fn text() -> String {
         SortPlanFields::<0>::definition(&plans),
         Begin::definition(&[Begin::layout("Begin")]),
         BucketCall::definition(&[BucketCall::layout("BucketCall")]),
-        FixedCall::definition(&[FixedCall::layout("FixedCall")]),
     ];
     header("sort", &definitions)
 }

@@ -16,12 +16,10 @@ mod plan;
 pub(crate) mod tuning;
 pub(crate) mod unit;
 use contract::{
-    BINS, BUCKET_COUNT_THREADS, BucketCall, COUNT_THREADS, FILL_ITEMS, FILL_THREADS, FixedCall, MAP_BLOCKS,
-    SAMPLE_THREADS, SortCall,
+    BINS, BUCKET_COUNT_THREADS, BucketCall, COUNT_THREADS, FILL_ITEMS, FILL_THREADS, MAP_BLOCKS, SAMPLE_THREADS,
+    SortCall,
 };
-use plan::{
-    Algorithm, Before, FixedSample, Launched, Layout, MOST_LOWER, PassPlan, bucket_counters, probe_limits, sampled,
-};
+use plan::{FixedSample, Layout, MOST_LOWER, Way, bucket_counters, probe_limits, sampled};
 pub(crate) use plan::{HostPlan, Missing};
 use tuning::{SortShape, sort_shape};
 use unit::Kernel::{self, *};
@@ -38,15 +36,13 @@ impl Kernel {
     fn shared(self, shape: &SortShape) -> usize {
         match self {
             Count | Sample | Map | BucketPlan | Fill => 0,
-            Pass => shape.pass_shared(),
-            Passes => shape.short_shared(),
+            Passes => shape.pass_shared(),
             FixedFirst => shape.fixed_shared(),
-            Middle => shape.middle_shared(),
             Small => shape.small_shared(),
             BucketCount => bucket_counters(MOST_LOWER),
             First | Second => shape.bucket_tile_shared(),
-            BucketSort | FixedSort | BucketSmall => shape.bucket_sort_shared(),
-            BucketSortLarge | FixedSortLarge => shape.large_sort_shared(),
+            BucketSort | FixedSort => shape.bucket_sort_shared(),
+            BucketSortLarge => shape.large_sort_shared(),
         }
     }
 }
@@ -150,21 +146,16 @@ pub(crate) struct SortArguments {
 impl HostPlan {
     /// The kernels that `SortArguments::launch` launches.
     pub(crate) fn kernels(&self) -> Vec<Kernel> {
-        let passes = match &self.algorithm {
-            Algorithm::OneBlock { by_bins } => return vec![if *by_bins { BucketSmall } else { Small }],
-            Algorithm::Counted { .. } if self.sizes.0 == 1 => return vec![Count, Fill],
-            Algorithm::Counted { .. } => return vec![BucketCount, BucketPlan, Fill],
-            Algorithm::Passes(passes) => passes,
-        };
-        let mut kernels = match passes.before {
-            Before::Nothing => vec![],
-            Before::Fixed { is_large, .. } => vec![FixedFirst, fixed_sort(is_large)],
-            Before::Buckets { is_large, .. } => {
-                vec![Sample, Map, BucketCount, BucketPlan, First, Second, bucket_sort(is_large)]
+        match self.way {
+            Way::OneBlock { by_bins } => vec![if by_bins { FixedSort } else { Small }],
+            Way::Counts if self.sizes.0 == 1 => vec![Count, Fill],
+            Way::Counts => vec![BucketCount, BucketPlan, Fill],
+            Way::Passes => vec![Passes],
+            Way::Fixed { is_large, .. } => vec![FixedFirst, fixed_sort(is_large), Passes],
+            Way::Buckets { is_large, .. } => {
+                vec![Sample, Map, BucketCount, BucketPlan, First, Second, bucket_sort(is_large), Passes]
             }
-        };
-        kernels.extend(passes.launched.kernels());
-        kernels
+        }
     }
 
     /// The numbers of these kernels in the unit.
@@ -177,18 +168,8 @@ impl HostPlan {
     }
 }
 
-impl Launched {
-    fn kernels(self) -> &'static [Kernel] {
-        match self {
-            Launched::Short => &[Passes],
-            Launched::Middle => &[Middle],
-            Launched::Each => &[Count, Pass],
-        }
-    }
-}
-
 fn fixed_sort(is_large: bool) -> Kernel {
-    if is_large { FixedSortLarge } else { FixedSort }
+    if is_large { BucketSortLarge } else { FixedSort }
 }
 
 fn bucket_sort(is_large: bool) -> Kernel {
@@ -216,12 +197,12 @@ impl SortArguments {
         device: usize,
         stream: CUstream,
     ) -> Result<(), Error> {
-        let HostPlan { n, bits, in_place, algorithm, .. } = plan;
+        let &HostPlan { n, ref bits, in_place, way, .. } = plan;
         let at = plan.layout(self.missing());
         let place = |offset: usize| self.scratch + offset as u64;
         let array = |k: usize| self.keys[k].or(at.keys[k].map(place)).unwrap_or(0);
-        let mut call = SortCall {
-            n: *n as u64,
+        let call = SortCall {
+            n: n as u64,
             keys_in: self.keys_in,
             keys: [array(0), array(1)],
             values_in: self.values_in,
@@ -231,26 +212,19 @@ impl SortArguments {
             flip: if self.descending { !plan.sign } else { plan.sign },
             begin: bits.start,
             end: bits.end,
-            passes: 0,
-            in_place: u32::from(*in_place),
-            by_buckets: 0,
+            passes: plan.passes as u32,
+            in_place: u32::from(in_place),
+            buckets: match way {
+                Way::Passes | Way::Counts => contract::NO_BUCKETS,
+                Way::Fixed { .. } => contract::FIXED_BUCKETS,
+                Way::Buckets { .. } => contract::COUNTED_BUCKETS,
+                Way::OneBlock { .. } => contract::ONE_BUCKET,
+            },
             no_keys: u32::from(self.keys[0].is_none()),
-            parts: 0,
-            launches: 0,
-            tiles: 0,
+            parts: (2 * plan.multiprocessors).min(n.div_ceil(COUNT_KEYS)) as u32,
+            tiles: plan.tiles as u32,
         };
-        match algorithm {
-            Algorithm::OneBlock { .. } => {}
-            Algorithm::Counted { .. } => call.passes = 1,
-            Algorithm::Passes(passes) => {
-                call.passes = passes.passes as u32;
-                call.by_buckets = u32::from(passes.before != Before::Nothing);
-                call.parts = (2 * passes.multiprocessors).min(n.div_ceil(COUNT_KEYS)) as u32;
-                call.launches = passes.launches() as u32;
-                call.tiles = passes.in_launch as u32;
-            }
-        }
-        if !matches!(algorithm, Algorithm::OneBlock { .. }) {
+        if !matches!(way, Way::OneBlock { .. }) {
             // SAFETY: the offset lies within the scratch memory.
             let cleared = unsafe { sys::cuMemsetD8Async(self.scratch, 0, at.zero, stream) };
             check("cuMemsetD8Async", device, cleared)?;
@@ -259,20 +233,14 @@ impl SortArguments {
         let launches = Launches { plan, at, call, scratch, length, kernels, stream, is_first: Cell::new(true) };
         // SAFETY: the caller vouches for the arguments.
         unsafe {
-            match algorithm {
-                Algorithm::OneBlock { by_bins } => launches.one_block(*by_bins),
-                Algorithm::Counted { multiprocessors } => launches.counted(*multiprocessors),
-                Algorithm::Passes(passes) => {
-                    match passes.before {
-                        Before::Nothing => {}
-                        Before::Fixed { bits, is_large, sample } => launches.fixed(bits, is_large, sample)?,
-                        Before::Buckets { lower, most, is_large } => {
-                            launches.buckets(lower, most, is_large, passes.multiprocessors)?;
-                        }
-                    }
-                    launches.passes(passes)
-                }
+            match way {
+                Way::OneBlock { by_bins } => return launches.one_block(by_bins),
+                Way::Counts => return launches.counted(),
+                Way::Passes => {}
+                Way::Fixed { bits, is_large, sample } => launches.fixed(bits, is_large, sample)?,
+                Way::Buckets { lower, most, is_large } => launches.buckets(lower, most, is_large)?,
             }
+            launches.passes()
         }
     }
 }
@@ -332,15 +300,15 @@ impl Launches<'_> {
 
     unsafe fn one_block(&self, by_bins: bool) -> Result<(), Error> {
         let shape = &self.plan.shape;
-        let (kernel, block) = if by_bins { (BucketSmall, shape.bucket) } else { (Small, shape.small) };
+        let (kernel, block) = if by_bins { (FixedSort, shape.bucket) } else { (Small, shape.small) };
+        let buckets = self.bucket_call();
+        let more = [p(&buckets)];
+        let more: &[*const c_void] = if by_bins { &more } else { &[] };
         // SAFETY: the caller's.
-        unsafe { self.launch(kernel, 1, block.threads, kernel.shared(shape), &[]) }
+        unsafe { self.launch(kernel, 1, block.threads, kernel.shared(shape), more) }
     }
 
-    fn count_blocks(&self, multiprocessors: usize) -> usize {
-        (4 * multiprocessors).min(self.plan.n.div_ceil(COUNT_KEYS))
-    }
-
+    /// The arguments of which only some depend on the way.
     fn bucket_call(&self) -> BucketCall {
         let at = &self.at;
         BucketCall {
@@ -357,11 +325,19 @@ impl Launches<'_> {
             most_lower_bits: MOST_LOWER,
             room: self.plan.shape.bucket.tile() as u32,
             at_once: 0,
+            keys: self.place(at.fixed[0]),
+            values: self.place(at.fixed[1]),
+            bits: 0,
+            digit_bits: 0,
+            most: 0,
+            beyond: 0,
+            interval_parts: 0,
+            heavy_room: 0,
         }
     }
 
-    unsafe fn count_buckets(&self, buckets: &BucketCall, multiprocessors: usize) -> Result<(), Error> {
-        let blocks = multiprocessors.min(self.plan.n.div_ceil(BUCKET_COUNT_KEYS));
+    unsafe fn count_buckets(&self, buckets: &BucketCall) -> Result<(), Error> {
+        let blocks = self.plan.multiprocessors.min(self.plan.n.div_ceil(BUCKET_COUNT_KEYS));
         let shared = bucket_counters(buckets.most_lower_bits);
         // SAFETY: the caller's.
         unsafe {
@@ -370,16 +346,17 @@ impl Launches<'_> {
         }
     }
 
-    unsafe fn counted(&self, multiprocessors: usize) -> Result<(), Error> {
+    unsafe fn counted(&self) -> Result<(), Error> {
         let (blocks, threads) = (self.plan.n.div_ceil(FILL_KEYS), FILL_THREADS as usize);
         // SAFETY: the caller's.
         unsafe {
             if self.plan.sizes.0 == 1 {
-                self.launch(Count, self.count_blocks(multiprocessors), COUNT_THREADS as usize, 0, &[])?;
+                let counting = (4 * self.plan.multiprocessors).min(self.plan.n.div_ceil(COUNT_KEYS));
+                self.launch(Count, counting, COUNT_THREADS as usize, 0, &[])?;
                 return self.launch(Fill, blocks, threads, 0, &[]);
             }
             let buckets = self.bucket_call();
-            self.count_buckets(&buckets, multiprocessors)?;
+            self.count_buckets(&buckets)?;
             self.launch(Fill, blocks, threads, 0, &[p(&buckets)])
         }
     }
@@ -387,31 +364,27 @@ impl Launches<'_> {
     unsafe fn fixed(&self, bits: u32, is_large: bool, sample: FixedSample) -> Result<(), Error> {
         let (n, shape) = (self.plan.n, &self.plan.shape);
         let block = shape.in_buckets(is_large);
-        let [keys, values] = self.at.fixed.map(|offset| self.place(offset));
         let (most, beyond) = probe_limits(n, block.tile(), 1 << bits);
-        let fixed = FixedCall {
-            counts: self.place(self.at.counts),
-            keys,
-            values,
-            map: self.place(self.at.map),
+        let fixed = BucketCall {
+            room: block.tile() as u32,
             bits,
             digit_bits: sample.digit_bits,
-            room: block.tile() as u32,
             most: most as u32,
             beyond: beyond as u32,
             interval_parts: sample.parts as u32,
             heavy_room: sample.heavy_room as u32,
+            ..self.bucket_call()
         };
-        let (tiles, kernel) = (n.div_ceil(shape.short.tile()), fixed_sort(is_large));
+        let (tiles, kernel) = (n.div_ceil(shape.fixed.tile()), fixed_sort(is_large));
         // SAFETY: the caller's.
         unsafe {
-            self.launch(FixedFirst, tiles, shape.short.threads, FixedFirst.shared(shape), &[p(&fixed)])?;
+            self.launch(FixedFirst, tiles, shape.fixed.threads, FixedFirst.shared(shape), &[p(&fixed)])?;
             self.launch(kernel, 1 << sample.digit_bits, block.threads, kernel.shared(shape), &[p(&fixed)])
         }
     }
 
-    unsafe fn buckets(&self, lower: u32, most: u32, is_large: bool, multiprocessors: usize) -> Result<(), Error> {
-        let (n, shape) = (self.plan.n, &self.plan.shape);
+    unsafe fn buckets(&self, lower: u32, most: u32, is_large: bool) -> Result<(), Error> {
+        let &HostPlan { n, ref shape, multiprocessors, .. } = self.plan;
         let block = shape.in_buckets(is_large);
         let buckets = BucketCall {
             lower_bits: lower,
@@ -428,13 +401,13 @@ impl Launches<'_> {
             self.launch(Sample, blocks(4 * threads, multiprocessors), threads, 0, &more)?;
             // The number of blocks is small, as each block adds its counts to the sum of all.
             self.launch(Map, blocks(2 * threads, MAP_BLOCKS), threads, 0, &more)?;
-            self.count_buckets(&buckets, multiprocessors)?;
+            self.count_buckets(&buckets)?;
             // Keys-only have no order to keep, so each tile has a block. With a payload blocks draw
             // tiles.
             let (is_alone, at_once) = (self.plan.sizes.1 == 0, 2 * multiprocessors);
-            let tiles = |more: usize| if is_alone { n.div_ceil(shape.pass.tile()) + more } else { at_once };
-            self.launch(First, tiles(0), shape.pass.threads, First.shared(shape), &more)?;
-            self.launch(Second, tiles(BINS), shape.pass.threads, Second.shared(shape), &more)?;
+            let tiles = |more: usize| if is_alone { n.div_ceil(shape.step.tile()) + more } else { at_once };
+            self.launch(First, tiles(0), shape.step.threads, First.shared(shape), &more)?;
+            self.launch(Second, tiles(BINS), shape.step.threads, Second.shared(shape), &more)?;
             // Large buckets take persistent blocks, one for each multiprocessor.
             let (kernel, all) = (bucket_sort(is_large), BINS << lower);
             let blocks = if is_large { multiprocessors.min(all) } else { all };
@@ -443,24 +416,11 @@ impl Launches<'_> {
     }
 
     /// The passes sort the keys that buckets left, and return at once if there are none.
-    unsafe fn passes(&self, passes: &PassPlan) -> Result<(), Error> {
-        let (shape, at_once) = (&self.plan.shape, 2 * passes.multiprocessors);
-        let threads = shape.pass.threads;
+    unsafe fn passes(&self) -> Result<(), Error> {
+        let &HostPlan { tiles, ref shape, multiprocessors, .. } = self.plan;
+        let blocks = tiles.max(self.call.parts as usize).min(2 * multiprocessors);
         // SAFETY: the caller's.
-        unsafe {
-            if let &[kernel] = passes.launched.kernels() {
-                let blocks = passes.tiles.max(self.call.parts as usize).min(at_once);
-                return self.launch(kernel, blocks, threads, kernel.shared(shape), &[]);
-            }
-            self.launch(Count, self.count_blocks(passes.multiprocessors), COUNT_THREADS as usize, 0, &[])?;
-            for run in 0..self.call.passes {
-                for number in 0..self.call.launches {
-                    let here = passes.in_launch.min(passes.tiles - number as usize * passes.in_launch);
-                    self.launch(Pass, here.min(at_once), threads, Pass.shared(shape), &[p(&run), p(&number)])?;
-                }
-            }
-        }
-        Ok(())
+        unsafe { self.launch(Passes, blocks, shape.pass.threads, Passes.shared(shape), &[]) }
     }
 }
 

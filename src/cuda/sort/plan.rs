@@ -5,31 +5,35 @@ use super::contract::{
     BINS, Begin, CURSOR_STRIDE, DIGIT_BITS, HEAVY_COPIES, INTERVAL_SAMPLE, MOST_HEAVY, MOST_INTERVAL_PARTS, PROBE_KEYS,
     SortPlanFields,
 };
-use super::tuning::{
-    BUCKET_MAP_BYTES, FIXED_MAP_BYTES, FIXED_MAP_ZERO, SORT_MIDDLE, SORT_SHORT, SortBlock, SortShape, map_tables,
-};
+use super::tuning::{BUCKET_MAP_BYTES, FIXED_MAP_BYTES, FIXED_MAP_ZERO, SortBlock, SortShape, map_tables};
 use super::unit::{Kernel, KeyKind};
 use crate::cuda::kernels::Machine;
-use std::mem::offset_of;
 use std::ops::Range;
 
 const WORD: usize = size_of::<u32>();
 /// The most keys that a look-back word counts.
 const MOST_OF_A_WORD: usize = (1 << 31) - 2;
-/// The most tiles of one launch, if each pass is a launch of its own.
+/// The most tiles of a round of a pass.
 const MOST_TILES: usize = 1 << 15;
 
-// ---- the choice of the algorithm
+// ---- the choice of the way
 
-/// The way of a sort.
+/// The way of a sort. After buckets, passes sort the keys that these leave. If they sort all keys,
+/// the passes return at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+pub(super) enum Way {
     /// One block sorts all keys: by bins, as a bucket, or digit by digit.
     OneBlock { by_bins: bool },
     /// The kernels write the output from the counts of the keys.
     Counts,
-    /// Passes, least significant digit first, over the keys that the steps before them leave.
-    Passes(Before),
+    /// Passes, least significant digit first.
+    Passes,
+    /// One scatter step by `bits` bits, to fixed-capacity buckets of the ordinary or the large
+    /// block.
+    Fixed { bits: u32, is_large: bool, sample: FixedSample },
+    /// Two scatter steps to counted buckets, each of which an ordinary or a large block sorts. The
+    /// second step is by `lower` bits, or by up to `most` for an uneven distribution.
+    Buckets { lower: u32, most: u32, is_large: bool },
 }
 
 impl SortProgram {
@@ -39,12 +43,13 @@ impl SortProgram {
     /// | keys | n up to | way |
     /// |---|---|---|
     /// | keys-only of 4 or 8 bytes, whole | 5632 | one block, by bins |
-    /// | any | 4096 | one block, digit by digit |
+    /// | any | 4096 (of 1 byte 8192) | one block, digit by digit |
     /// | keys-only of 1 byte, whole | 2^40 | counts |
     /// | keys-only of 2 bytes, whole | 2^32 - 1, from 2^20 | counts |
     /// | of 1 or 2 bytes, or not whole | 2^40 | passes |
     /// | others | 2^20 | fixed-capacity buckets |
     /// | | 2^22 | fixed-capacity buckets of a large block |
+    /// | of 4 bytes, with a payload of at most 4 bytes | 2^23 | passes |
     /// | | 3.1 * 10^8 | buckets |
     /// | | 1.1 * 10^9 | buckets of a large block |
     /// | | 2^40 | passes |
@@ -52,50 +57,43 @@ impl SortProgram {
         let (key, counts) = (self.unit.key, self.unit.payload.is_none() && whole);
         let shape = self.shape(machine.architecture);
         let has_large = shape.large_sort_shared() <= machine.shared;
+        let is_short_pair = key == 4 && self.unit.payload.is_some_and(|(size, _)| size <= 4);
         let most_lower = Self::most_lower(machine);
         let holds =
             |block: SortBlock| most_lower.is_some_and(|lower| n <= most_in_buckets(block) << (DIGIT_BITS + lower));
         let by_bins = counts && key >= 4 && n <= shape.bucket.tile();
-        let fixed = |block, is_large| Way::Passes(Before::fixed(n, block, is_large));
-        let buckets = |block, is_large| Way::Passes(Before::buckets(n, block, is_large, most_lower));
+        let fixed = |block, is_large| Way::fixed(n, block, is_large);
+        let buckets = |block, is_large| Way::buckets(n, block, is_large, most_lower);
         match n {
             _ if by_bins || n <= shape.small.tile() => Way::OneBlock { by_bins },
             _ if key == 1 && counts => Way::Counts,
             FEWEST_TO_COUNT..=MOST_TO_COUNT if key == 2 && counts && most_lower == Some(MOST_LOWER) => Way::Counts,
-            _ if key <= 2 || !whole || n > MOST_OF_A_WORD => Way::Passes(Before::Nothing),
+            _ if key <= 2 || !whole || n > MOST_OF_A_WORD => Way::Passes,
             _ if n <= MOST_FOR_FIXED.min(most_for_fixed(shape.bucket)) => fixed(shape.bucket, false),
             _ if has_large && n <= most_for_fixed(shape.large) => fixed(shape.large, true),
+            _ if is_short_pair && n <= MOST_PAIRS_FOR_PASSES => Way::Passes,
             _ if holds(shape.bucket) => buckets(shape.bucket, false),
             _ if has_large && holds(shape.large) => buckets(shape.large, true),
-            _ => Way::Passes(Before::Nothing),
+            _ => Way::Passes,
         }
     }
 
     /// The plan for `n` keys, at least one, by the bits `bits`.
     pub(crate) fn plan(&self, n: usize, bits: Range<u32>, in_place: bool, machine: &Machine) -> HostPlan {
         let shape = self.shape(machine.architecture);
-        let multiprocessors = machine.multiprocessors;
-        let algorithm = match self.way(n, bits == (0..8 * self.unit.key as u32), machine) {
-            Way::OneBlock { by_bins } => Algorithm::OneBlock { by_bins },
-            Way::Counts => Algorithm::Counted { multiprocessors },
-            Way::Passes(before) => {
-                let digits = bits.len().div_ceil(DIGIT_BITS as usize);
-                // An even number of passes ends in the array where the first one began.
-                let passes = if in_place { digits.next_multiple_of(2) } else { digits }.max(1);
-                let most_middle = if self.unit.payload.is_none() { SORT_MIDDLE } else { MOST_OF_A_WORD };
-                let (launched, tile) = match n {
-                    _ if n <= SORT_SHORT => (Launched::Short, shape.short),
-                    _ if n <= most_middle => (Launched::Middle, shape.middle),
-                    _ => (Launched::Each, shape.pass),
-                };
-                let tiles = n.div_ceil(tile.tile());
-                let in_launch = if launched == Launched::Each { tiles.min(MOST_TILES) } else { tiles };
-                Algorithm::Passes(PassPlan { passes, tiles, in_launch, launched, before, multiprocessors })
-            }
+        let way = self.way(n, bits == (0..8 * self.unit.key as u32), machine);
+        let digits = bits.len().div_ceil(DIGIT_BITS as usize);
+        let passes = match way {
+            Way::Counts => 1,
+            // An even number of passes ends in the array where the first one began.
+            _ if in_place => digits.next_multiple_of(2).max(1),
+            _ => digits.max(1),
         };
+        let tiles = n.div_ceil(shape.pass.tile()).min(MOST_TILES);
         let sign = if self.unit.kind == KeyKind::Signed { 1 << (8 * self.unit.key - 1) } else { 0 };
         let (sizes, unit_kernels) = (self.sizes(), self.unit.kernels());
-        HostPlan { n, sizes, unit_kernels, sign, bits, in_place, shape, algorithm }
+        let multiprocessors = machine.multiprocessors;
+        HostPlan { n, sizes, unit_kernels, sign, bits, in_place, shape, way, passes, tiles, multiprocessors }
     }
 
     fn most_lower(machine: &Machine) -> Option<u32> {
@@ -128,7 +126,7 @@ impl SortProgram {
         let [fixed, large_fixed] = blocks.map(most_for_fixed);
         let one_block = [shape.small, shape.bucket].map(|block| block.tile());
         let of_buckets = [most, large_most, MOST_FOR_FIXED.min(fixed), large_fixed];
-        let borders = [n, MOST_OF_A_WORD, SORT_SHORT, SORT_MIDDLE, FEWEST_TO_COUNT - 1]
+        let borders = [n, MOST_OF_A_WORD, FEWEST_TO_COUNT - 1, MOST_PAIRS_FOR_PASSES]
             .into_iter()
             .chain(of_buckets)
             .chain(one_block);
@@ -141,6 +139,9 @@ impl SortProgram {
 
 /// The most keys for fixed-capacity buckets that are not large.
 const MOST_FOR_FIXED: usize = 1 << 20;
+/// The most keys of 4 bytes that passes sort with a payload of as many, since counted buckets lose
+/// more by frequent keys among so few than they gain for random ones.
+const MOST_PAIRS_FOR_PASSES: usize = 1 << 23;
 /// The most keys that fill fixed-capacity buckets so little that a small sample makes their map.
 const MOST_ALONE: usize = 1 << 18;
 /// The number of keys for each fixed-capacity bucket, unless that needs more than `BINS` buckets.
@@ -222,76 +223,26 @@ pub(crate) struct HostPlan {
     pub(super) bits: Range<u32>,
     pub(super) in_place: bool,
     pub(super) shape: SortShape,
-    pub(super) algorithm: Algorithm,
-}
-
-#[derive(Clone, Debug)]
-pub(super) enum Algorithm {
-    OneBlock {
-        by_bins: bool,
-    },
-    /// Keys-only of one or two bytes: the kernels write the output from the counts.
-    Counted {
-        multiprocessors: usize,
-    },
-    /// Passes, least significant digit first, over the keys that buckets leave.
-    Passes(PassPlan),
-}
-
-/// The launches of the passes: one launch for all passes with short or middle tiles, or one for
-/// each pass.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Launched {
-    Short,
-    Middle,
-    Each,
-}
-
-#[derive(Clone, Debug)]
-pub(super) struct PassPlan {
+    pub(super) way: Way,
+    /// The digits of the passes, and the most tiles of a round.
     pub(super) passes: usize,
     pub(super) tiles: usize,
-    /// The tiles of one launch.
-    pub(super) in_launch: usize,
-    pub(super) launched: Launched,
-    pub(super) before: Before,
     pub(super) multiprocessors: usize,
 }
 
-/// The steps to buckets before the passes. If they sort all keys, the passes return at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Before {
-    Nothing,
-    /// One scatter step by `bits` bits, to fixed-capacity buckets of the ordinary or the large
-    /// block.
-    Fixed {
-        bits: u32,
-        is_large: bool,
-        sample: FixedSample,
-    },
-    /// Two scatter steps. The second one is by `lower` bits, or by up to `most` for an uneven
-    /// distribution.
-    Buckets {
-        lower: u32,
-        most: u32,
-        /// Whether a large block sorts each bucket.
-        is_large: bool,
-    },
-}
-
-impl Before {
+impl Way {
     /// The step to fixed-capacity buckets of `block`.
-    fn fixed(n: usize, block: SortBlock, is_large: bool) -> Before {
+    fn fixed(n: usize, block: SortBlock, is_large: bool) -> Way {
         let bits = (n / KEYS_IN_FIXED).max(1).ilog2().clamp(LEAST_FIXED_BITS, DIGIT_BITS);
         let bits = if n > (block.tile() / 5 * 4) << bits { bits + 1 } else { bits };
-        Before::Fixed { bits, is_large, sample: FixedSample::of(n, bits, block.tile()) }
+        Way::Fixed { bits, is_large, sample: FixedSample::of(n, bits, block.tile()) }
     }
     /// The steps to buckets of `block`, with at most `most` lower bits.
-    fn buckets(n: usize, block: SortBlock, is_large: bool, most: Option<u32>) -> Before {
+    fn buckets(n: usize, block: SortBlock, is_large: bool, most: Option<u32>) -> Way {
         let most = most.expect("the block holds the keys");
         let fits = |lower: &u32| (block.tile() / 5 * 4) << (DIGIT_BITS + lower) >= n;
         let lower = (LEAST_LOWER..most).find(fits).unwrap_or(most);
-        Before::Buckets { lower, most: most.min(lower + 1), is_large }
+        Way::Buckets { lower, most: most.min(lower + 1), is_large }
     }
 }
 
@@ -353,23 +304,16 @@ pub(super) struct Layout {
     pub(super) bytes: usize,
 }
 
-impl PassPlan {
-    pub(super) fn launches(&self) -> usize {
-        self.tiles.div_ceil(self.in_launch)
-    }
-}
-
-/// Bytes of `SortPlan` of `sort/sort.cuh` for keys of `key` bytes, with a ticket for each launch.
-fn plan_bytes(key: usize, launches: usize) -> usize {
+/// Bytes of `SortPlan` of `sort/sort.cuh` for keys of `key` bytes.
+fn plan_bytes(key: usize) -> usize {
     // There is a pass for each byte of a key, and one more.
-    let tickets = match key {
-        1 => offset_of!(SortPlanFields<2>, tickets),
-        2 => offset_of!(SortPlanFields<3>, tickets),
-        4 => offset_of!(SortPlanFields<5>, tickets),
-        8 => offset_of!(SortPlanFields<9>, tickets),
+    match key {
+        1 => size_of::<SortPlanFields<2>>(),
+        2 => size_of::<SortPlanFields<3>>(),
+        4 => size_of::<SortPlanFields<5>>(),
+        8 => size_of::<SortPlanFields<9>>(),
         _ => unreachable!("no keys of {key} bytes"),
-    };
-    tickets + launches * WORD
+    }
 }
 
 impl HostPlan {
@@ -381,56 +325,52 @@ impl HostPlan {
             at.bytes += bytes.next_multiple_of(256);
             begin
         };
-        let (launches, rows, before) = match &self.algorithm {
-            Algorithm::OneBlock { .. } => return at,
-            Algorithm::Counted { .. } if key == 1 => (0, 0, Before::Nothing),
-            Algorithm::Counted { .. } => {
-                (0, 0, Before::Buckets { lower: MOST_LOWER, most: MOST_LOWER, is_large: false })
-            }
-            Algorithm::Passes(passes) => {
-                // A stable step looks back as a pass does. The second step has one more tile for
-                // each first digit.
-                let of_steps = match passes.before {
-                    Before::Buckets { .. } if value > 0 => self.n.div_ceil(self.shape.pass.tile()) + BINS,
-                    Before::Fixed { .. } if value > 0 => self.n.div_ceil(self.shape.short.tile()),
-                    _ => 0,
-                };
-                (passes.passes * passes.launches(), passes.in_launch.max(of_steps), passes.before)
-            }
+        // A stable step looks back as a pass does. The second step has one more tile for each first
+        // digit.
+        let of_steps = match self.way {
+            Way::Buckets { .. } if value > 0 => self.n.div_ceil(self.shape.step.tile()) + BINS,
+            Way::Fixed { .. } if value > 0 => self.n.div_ceil(self.shape.fixed.tile()),
+            _ => 0,
         };
-        at.plan = take(plan_bytes(key, launches));
+        let (rows, most_lower) = match self.way {
+            Way::OneBlock { .. } => return at,
+            Way::Counts => (0, if key == 1 { None } else { Some(MOST_LOWER) }),
+            Way::Buckets { most, .. } => (self.tiles.max(of_steps), Some(most)),
+            _ => (self.tiles.max(of_steps), None),
+        };
+        at.plan = take(plan_bytes(key));
         at.words = [0, 1].map(|_| take(rows * BINS * WORD));
-        match before {
-            Before::Nothing => at.zero = take(0),
-            Before::Fixed { is_large, sample, .. } => {
-                at.counts = take(BINS * WORD);
-                at.map = take(FIXED_MAP_ZERO);
-                at.zero = take(0);
-                take(FIXED_MAP_BYTES - FIXED_MAP_ZERO);
-                let room = (self.shape.in_buckets(is_large).tile() << sample.digit_bits) + self.shape.short.tile();
-                at.fixed = [take(room * key), take((room + sample.heavy_room) * value)];
-            }
-            Before::Buckets { most, .. } => {
-                let buckets = BINS << most;
-                at.map = take(BUCKET_MAP_BYTES);
-                at.counts = take(buckets * WORD);
-                at.coarse_counts = take(BINS * WORD);
-                // The host allocates the table of starts before the map is known to need it.
-                at.starts = take((buckets + 1) * WORD);
-                at.zero = take(0);
-                at.cursors = take(buckets * WORD);
-                at.coarse_cursors = take(BINS * CURSOR_STRIDE * WORD);
-                at.begins = take((BINS + 1) * size_of::<Begin>());
-                at.sample = take(sampled(self.n) * key);
-            }
+        if let Some(most_lower) = most_lower {
+            let buckets = BINS << most_lower;
+            at.map = take(BUCKET_MAP_BYTES);
+            at.counts = take(buckets * WORD);
+            at.coarse_counts = take(BINS * WORD);
+            // The host allocates the table of starts before the map is known to need it.
+            at.starts = take((buckets + 1) * WORD);
+            at.zero = take(0);
+            at.cursors = take(buckets * WORD);
+            at.coarse_cursors = take(BINS * CURSOR_STRIDE * WORD);
+            at.begins = take((BINS + 1) * size_of::<Begin>());
+            at.sample = take(sampled(self.n) * key);
+        } else if let Way::Fixed { is_large, sample, .. } = self.way {
+            at.counts = take(BINS * WORD);
+            at.map = take(FIXED_MAP_ZERO);
+            at.zero = take(0);
+            take(FIXED_MAP_BYTES - FIXED_MAP_ZERO);
+            let room = (self.shape.in_buckets(is_large).tile() << sample.digit_bits) + self.shape.fixed.tile();
+            at.fixed = [take(room * key), take((room + sample.heavy_room) * value)];
+        } else {
+            at.zero = take(0);
         }
-        let Algorithm::Passes(passes) = &self.algorithm else { return at };
+        if self.way == Way::Counts {
+            return at;
+        }
         // A single pass goes from the input to the output.
-        let is_needed = [true, passes.passes > 1];
+        let is_needed = [true, self.passes > 1];
         for k in [0, 1] {
             at.keys[k] = (missing.keys[k] && is_needed[k]).then(|| take(self.n * key));
         }
-        at.values = (value > 0 && passes.passes > 1).then(|| take(self.n * value));
+        at.values = (value > 0 && self.passes > 1).then(|| take(self.n * value));
         at
     }
 
@@ -459,18 +399,15 @@ mod tests {
     fn ways_by_length() {
         let keys = SortProgram::new::<u32, ()>();
         let pairs = SortProgram::new::<u32, u32>();
-        let before = |program: &SortProgram, n: usize, bits: Range<u32>, shared: usize| match program
-            .plan(n, bits, false, &Machine { shared, ..MACHINE })
-            .algorithm
-        {
-            Algorithm::OneBlock { .. } | Algorithm::Counted { .. } => None,
-            Algorithm::Passes(passes) => Some(passes.before),
+        let before = |program: &SortProgram, n: usize, bits: Range<u32>, shared: usize| {
+            let way = program.plan(n, bits, false, &Machine { shared, ..MACHINE }).way;
+            (!matches!(way, Way::OneBlock { .. } | Way::Counts)).then_some(way)
         };
-        let fixed = |n, bits| Some(Before::Fixed { bits, is_large: false, sample: FixedSample::of(n, bits, 5632) });
-        let large_fixed = |n| Some(Before::Fixed { bits: 8, is_large: true, sample: FixedSample::of(n, 8, 20_480) });
-        let buckets = |lower, most| Some(Before::Buckets { lower, most, is_large: false });
-        let of_large = |lower, most| Some(Before::Buckets { lower, most, is_large: true });
-        let nothing = Some(Before::Nothing);
+        let fixed = |n, bits| Some(Way::Fixed { bits, is_large: false, sample: FixedSample::of(n, bits, 5632) });
+        let large_fixed = |n| Some(Way::Fixed { bits: 8, is_large: true, sample: FixedSample::of(n, 8, 20_480) });
+        let buckets = |lower, most| Some(Way::Buckets { lower, most, is_large: false });
+        let of_large = |lower, most| Some(Way::Buckets { lower, most, is_large: true });
+        let nothing = Some(Way::Passes);
         let large = 227 << 10;
         for (n, of_keys, of_pairs) in [
             (4096, None, None),
@@ -481,9 +418,10 @@ mod tests {
             (1 << 20, fixed(1 << 20, 8), fixed(1 << 20, 8)),
             ((1 << 20) + 1, large_fixed((1 << 20) + 1), large_fixed((1 << 20) + 1)),
             (1 << 22, large_fixed(1 << 22), large_fixed(1 << 22)),
-            ((1 << 22) + 1, buckets(2, 3), buckets(2, 3)),
-            (5 << 20, buckets(3, 4), buckets(3, 4)),
-            (1 << 23, buckets(3, 4), buckets(3, 4)),
+            ((1 << 22) + 1, buckets(2, 3), nothing),
+            (5 << 20, buckets(3, 4), nothing),
+            (1 << 23, buckets(3, 4), nothing),
+            ((1 << 23) + 1, buckets(3, 4), buckets(3, 4)),
             (3 << 22, buckets(4, 5), buckets(4, 5)),
             (1 << 25, buckets(5, 6), buckets(5, 6)),
             (1 << 28, buckets(8, 8), buckets(8, 8)),
@@ -505,8 +443,8 @@ mod tests {
         // Less shared memory gives fewer buckets.
         assert_eq!(before(&keys, 1 << 26, 0..32, 99 << 10), buckets(6, 7));
         assert_eq!(before(&keys, 1 << 28, 0..32, 99 << 10), nothing);
-        let one_block = |program: &SortProgram, n| match program.plan(n, 0..32, false, &MACHINE).algorithm {
-            Algorithm::OneBlock { by_bins } => Some(by_bins),
+        let one_block = |program: &SortProgram, n| match program.plan(n, 0..32, false, &MACHINE).way {
+            Way::OneBlock { by_bins } => Some(by_bins),
             _ => None,
         };
         assert_eq!([1, 5632, 5633].map(|n| one_block(&keys, n)), [Some(true), Some(true), None]);
@@ -553,16 +491,13 @@ mod tests {
             (3..11, false, 1),
             (5..5, true, 1),
         ] {
-            let Algorithm::Passes(passes) = pairs.plan(1 << 20, bits.clone(), in_place, &MACHINE).algorithm else {
-                panic!()
-            };
-            assert_eq!(passes.passes, expected, "{bits:?} in place {in_place}");
+            let plan = pairs.plan(1 << 20, bits.clone(), in_place, &MACHINE);
+            assert_eq!(plan.passes, expected, "{bits:?} in place {in_place}");
         }
         let missing = Missing { keys: [true, true] };
         let n: usize = (1 << 31) + 1;
         let plan = pairs.plan(n, 0..32, false, &MACHINE);
-        let Algorithm::Passes(passes) = &plan.algorithm else { panic!() };
-        assert!(passes.launches() > 1 && passes.in_launch == MOST_TILES);
+        assert_eq!((plan.way, plan.tiles), (Way::Passes, MOST_TILES));
         let at = plan.layout(missing);
         assert!(at.words[1] - at.words[0] >= 4 * BINS * MOST_TILES && at.zero >= at.words[1] + 4 * BINS * MOST_TILES);
         let [keys, second] = at.keys.map(|keys| keys.unwrap());
@@ -573,19 +508,17 @@ mod tests {
         // than all keys.
         let plan = pairs.plan(1 << 26, 0..32, false, &MACHINE);
         let at = plan.layout(missing);
-        let tiles = (1usize << 26).div_ceil(plan.shape.pass.tile());
+        let tiles = (1usize << 26).div_ceil(plan.shape.step.tile());
         assert!(
             at.words[1] - at.words[0] >= 4 * BINS * (tiles + BINS) && at.map >= at.words[1] + 4 * BINS * (tiles + BINS)
         );
         assert!(at.zero >= at.coarse_counts + 4 * BINS && at.counts >= at.map + BUCKET_MAP_BYTES);
         let plan = pairs.plan(1 << 17, 0..32, false, &MACHINE);
         let (at, shape) = (plan.layout(missing), plan.shape);
-        let Algorithm::Passes(PassPlan { before: Before::Fixed { bits, sample, .. }, .. }) = plan.algorithm else {
-            panic!()
-        };
+        let Way::Fixed { bits, sample, .. } = plan.way else { panic!() };
         // A digit around heavy keys has one bit more than a bucket's number.
         assert_eq!((bits, sample.digit_bits), (7, 8));
-        let room = (shape.bucket.tile() << sample.digit_bits) + shape.short.tile();
+        let room = (shape.bucket.tile() << sample.digit_bits) + shape.fixed.tile();
         let values = room + sample.heavy_room;
         assert!(at.fixed[1] >= at.fixed[0] + 4 * room && at.keys[0].unwrap() >= at.fixed[1] + 8 * values);
         // A part of the map of fixed-capacity buckets is zero before the sort.

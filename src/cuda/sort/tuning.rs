@@ -39,9 +39,9 @@ pub(crate) struct SortShape {
     widest: usize,
     /// A tile of a pass.
     pub(crate) pass: SortBlock,
-    /// A tile where one launch runs all passes: for short inputs, and for middle ones.
-    pub(crate) short: SortBlock,
-    pub(crate) middle: SortBlock,
+    /// A tile of a step to counted buckets, and of one to fixed-capacity buckets.
+    pub(crate) step: SortBlock,
+    pub(crate) fixed: SortBlock,
     /// A sort by one block.
     pub(crate) small: SortBlock,
     /// The block of an ordinary bucket, and the logarithm of its bins.
@@ -54,11 +54,6 @@ pub(crate) struct SortShape {
     /// Bytes of the payload.
     payload: usize,
 }
-
-/// The most keys for short tiles, and for middle ones. With a payload middle tiles have no limit.
-/// NVIDIA H200, 2026-11-22.
-pub(crate) const SORT_SHORT: usize = 1 << 20;
-pub(crate) const SORT_MIDDLE: usize = 1 << 24;
 
 /// Shared memory of a thread of a large bucket in bytes, besides its bins.
 const LARGE_BYTES: usize = 161;
@@ -98,10 +93,11 @@ pub(crate) fn sort_shape(key: usize, payload: Option<usize>, architecture: u32) 
     SortShape {
         key,
         widest,
-        pass: SortBlock { threads: 512, items, blocks },
-        short: SortBlock { threads: 512, items: items.min(8), blocks },
-        middle: SortBlock { threads: 512, items: items.min(16), blocks },
-        small: SortBlock { threads: 512, items: (64 / widest).min(8), blocks: 1 },
+        // Keys-only of 2 bytes take passes only where they are few, and so do those of 1 byte.
+        pass: SortBlock { threads: 512, items: items.min(if key < 4 && payload.is_none() { 8 } else { 16 }), blocks },
+        step: SortBlock { threads: 512, items, blocks },
+        fixed: SortBlock { threads: 512, items: items.min(8), blocks },
+        small: SortBlock { threads: 512, items: (64 / widest).min(if widest == 1 { 16 } else { 8 }), blocks: 1 },
         bucket: SortBlock { threads: 512, items: in_bucket, blocks },
         bins: 12,
         large: SortBlock { threads: 1024, items: in_large, blocks: 1 },
@@ -128,21 +124,17 @@ impl SortShape {
         let is_skewed = self.payload == 0 || tile.items.is_multiple_of(8); // `RadixShape::PADDED`
         tile.shared(self.widest + self.note(), if is_skewed { tile.tile() / 32 } else { 0 })
     }
-    /// Bytes of shared memory of `sort_pass`.
+    /// Bytes of shared memory of `sort_passes`.
     pub(crate) const fn pass_shared(&self) -> usize {
         self.of_passes(self.pass)
     }
-    /// Bytes of shared memory of `sort_passes`.
-    pub(crate) const fn short_shared(&self) -> usize {
-        self.of_passes(self.short)
+    /// Bytes of shared memory of a stable step without tables.
+    pub(crate) const fn step_shared(&self) -> usize {
+        self.of_passes(self.step)
     }
     /// Bytes of shared memory of `fixed_first`, with `FixedTables`.
     pub(crate) const fn fixed_shared(&self) -> usize {
-        self.with_tables(self.short, if self.key > 4 { 11 << 10 } else { 7 << 10 })
-    }
-    /// Bytes of shared memory of `sort_passes_middle`.
-    pub(crate) const fn middle_shared(&self) -> usize {
-        self.of_passes(self.middle)
+        self.with_tables(self.fixed, if self.key > 4 { 11 << 10 } else { 7 << 10 })
     }
     /// Bytes of shared memory of `sort_small`.
     pub(crate) const fn small_shared(&self) -> usize {
@@ -150,14 +142,13 @@ impl SortShape {
     }
     /// Bytes of shared memory of the kernels of the scatter steps to buckets.
     pub(crate) const fn bucket_tile_shared(&self) -> usize {
-        self.with_tables(self.pass, map_tables(self.key))
+        self.with_tables(self.step, map_tables(self.key))
     }
     /// Bytes of shared memory of a tile with `tables` bytes of tables. A keys-only block has one
-    /// counter for each digit. It also has a bit for each position and a word for each warp
-    /// (`RadixShape::TagWord`), and the digits of keys that stay.
+    /// counter for each digit. It also has a byte for each key (`RadixShape::TagWord`), and the
+    /// digits of keys that stay.
     const fn with_tables(&self, tile: SortBlock, tables: usize) -> usize {
-        let marks = tile.tile() / 8 + tile.threads / 8;
-        let in_any_order = tile.shared_with(1, self.key, 0) + marks + 2 * 4 * 32;
+        let in_any_order = tile.shared_with(1, self.key + 1, 0) + 2 * 4 * 32;
         tables + if self.payload > 0 { self.of_passes(tile) } else { in_any_order }
     }
     /// Bytes of shared memory of the kernels that sort a bucket.
@@ -204,8 +195,7 @@ mod tests {
             for key in [1, 2, 4, 8] {
                 for payload in [None].into_iter().chain((1..=16).map(Some)) {
                     let shape = sort_shape(key, payload, architecture);
-                    let mut shared =
-                        vec![shape.pass_shared(), shape.short_shared(), shape.middle_shared(), shape.small_shared()];
+                    let mut shared = vec![shape.pass_shared(), shape.small_shared()];
                     if key >= 4 {
                         shared.extend([
                             shape.bucket_tile_shared(),

@@ -42,9 +42,7 @@ macro_rules! kernels {
 kernels! {
     Fill "sort_fill";
     Count "sort_count";
-    Pass "sort_pass";
     Passes "sort_passes";
-    Middle "sort_passes_middle";
     Small "sort_small";
     BucketCount "bucket_count";
     BucketPlan "bucket_plan";
@@ -56,29 +54,22 @@ kernels! {
     BucketSortLarge "bucket_sort_large";
     FixedFirst "fixed_first";
     FixedSort "fixed_sort";
-    FixedSortLarge "fixed_sort_large";
-    BucketSmall "bucket_small";
 }
 
-/// The kernels for keys of 4 bytes and more. Only keys-only sorts have the last one.
-const OF_WIDE: [Kernel; 17] = [
+/// The kernels for keys of 4 bytes and more.
+const OF_WIDE: [Kernel; 12] = [
     Kernel::Small,
-    Kernel::Count,
-    Kernel::Pass,
     Kernel::Passes,
-    Kernel::Middle,
-    Kernel::BucketCount,
-    Kernel::BucketPlan,
     Kernel::Sample,
     Kernel::Map,
+    Kernel::BucketCount,
+    Kernel::BucketPlan,
     Kernel::First,
     Kernel::Second,
     Kernel::BucketSort,
     Kernel::BucketSortLarge,
     Kernel::FixedFirst,
     Kernel::FixedSort,
-    Kernel::FixedSortLarge,
-    Kernel::BucketSmall,
 ];
 
 impl SortUnit {
@@ -98,13 +89,12 @@ impl SortUnit {
     /// The kernels of the unit. Each is compiled by itself, and loaded by the first sort that
     /// launches it.
     pub(crate) fn kernels(&self) -> &'static [Kernel] {
-        use Kernel::{BucketCount, BucketPlan, Count, Fill, Middle, Pass, Passes, Small};
+        use Kernel::{BucketCount, BucketPlan, Count, Fill, Passes, Small};
         match (self.payload.is_none(), self.key) {
-            (true, 1) => &[Small, Count, Pass, Passes, Middle, Fill],
-            (true, 2) => &[Small, Count, Pass, Passes, Middle, Fill, BucketCount, BucketPlan],
-            (false, 1 | 2) => &[Small, Count, Pass, Passes, Middle],
-            (true, _) => &OF_WIDE,
-            (false, _) => OF_WIDE.split_last().expect("there are some").1,
+            (true, 1) => &[Small, Passes, Count, Fill],
+            (true, 2) => &[Small, Passes, BucketCount, BucketPlan, Fill],
+            (false, 1 | 2) => &[Small, Passes],
+            _ => &OF_WIDE,
         }
     }
 
@@ -151,23 +141,19 @@ impl SortUnit {
         };
         let mut text = format!(
             "constexpr u32 {}, PASS_BLOCKS = {}, PASS_SHARED = {};\n\
-             constexpr u32 SHORT_ITEMS = {}, SHORT_SHARED = {}, MIDDLE_ITEMS = {}, MIDDLE_SHARED = {};\n\
              constexpr u32 {}, SMALL_SHARED = {};\n",
             block("PASS", shape.pass),
             shape.pass.blocks,
             shape.pass_shared(),
-            shape.short.items,
-            shape.short_shared(),
-            shape.middle.items,
-            shape.middle_shared(),
             block("SMALL", shape.small),
             shape.small_shared(),
         );
         if self.key >= 4 {
             text += &format!(
-                "constexpr u32 {}, BUCKET_BINS = {}, BUCKET_BLOCKS = {}, BUCKET_TILE_SHARED = {}, BUCKET_SORT_SHARED = {};\n\
+                "constexpr u32 STEP_ITEMS = {}, {}, BUCKET_BINS = {}, BUCKET_BLOCKS = {}, BUCKET_TILE_SHARED = {}, BUCKET_SORT_SHARED = {};\n\
                  constexpr u32 {}, LARGE_BINS = {}, LARGE_SORT_SHARED = {}, BUCKET_MAP_BYTES = {BUCKET_MAP_BYTES}, MAP_TABLES = {};\n\
-                 constexpr u32 FIXED_SHARED = {}, FIXED_MAP_BYTES = {FIXED_MAP_BYTES}, FIXED_MAP_ZERO = {FIXED_MAP_ZERO};\n",
+                 constexpr u32 FIXED_ITEMS = {}, FIXED_SHARED = {}, FIXED_MAP_BYTES = {FIXED_MAP_BYTES}, FIXED_MAP_ZERO = {FIXED_MAP_ZERO};\n",
+                shape.step.items,
                 block("BUCKET", shape.bucket),
                 shape.bins,
                 shape.bucket.blocks,
@@ -177,6 +163,7 @@ impl SortUnit {
                 shape.large_bins,
                 shape.large_sort_shared(),
                 map_tables(self.key),
+                shape.fixed.items,
                 shape.fixed_shared(),
             );
         }
