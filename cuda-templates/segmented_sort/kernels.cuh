@@ -15,7 +15,7 @@ constexpr u32 SHORT = SHORT_THREADS * SHORT_ITEMS, MEDIUM = MEDIUM_THREADS * MED
     TAKE_LENGTH(call.n)
 
 #if HAS_KERNEL(segment_heads)
-extern "C" __global__ void __launch_bounds__(HEAD_THREADS, 4) segment_heads(SegmentSortCall call, Cut cut AND_LENGTH) {
+extern "C" __global__ void __launch_bounds__(HEAD_THREADS, 6) segment_heads(SegmentSortCall call, Cut cut AND_LENGTH) {
     BEGIN_LAUNCH(call)
     if (IS_PAST_LENGTH(blockIdx.x, CHUNK * HEAD_CHUNKS, call.n + 1)) return; // item n has a bit
     write_heads<CHUNK, HEAD_CHUNKS, SMALL, HEAD_THREADS>(call, cut);

@@ -37,10 +37,10 @@ template <u32 EACH, class Item> struct Bitonic {
     // group. No group of the warp has more than 2^levels lanes.
     __device__ __forceinline__ void sort_lanes(u32 lane, u32 lanes, u32 levels) {
         sort_thread();
-#pragma unroll 1
-        for (u32 l = 0; l < levels; l++) {
+#pragma unroll
+        for (u32 l = 0; (1u << l) < WARP && l < levels; l++) {
             exchange_group(lane, lanes, (2u << l) - 1, true);
-#pragma unroll 1
+#pragma unroll
             for (u32 half = (1u << l) / 2; half > 0; half /= 2) exchange_group(lane, lanes, half, false);
             merge_thread();
         }
