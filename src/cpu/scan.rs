@@ -408,10 +408,7 @@ mod tests {
         check::<Affine, [u32; 2]>(|z| [z as u32, (z >> 32) as u32], [3, 5]);
         check::<Last, u8>(|z| z as u8, 9);
         check::<Max, f64>(|z| (z % 1000) as f64 - 500.0, crate::Keyed::key_nan_last(-0.0f64));
-        check::<Min, f64>(|z| (z % 1000) as f64 - 500.0, crate::Keyed::key_nan_first(0.5f64));
         check::<Max, i64>(|z| (z << 20) as i64, -1 << 62);
-        check::<Min, i64>(|z| (z << 20) as i64, 1 << 62);
-        check::<Max, u64>(|z| z << 20, 1 << 62);
         check::<Min, u64>(|z| z << 20, 3 << 62);
         // Small whole numbers, so that sums in f32 are exact and a loop may be the oracle.
         assert_eq!(<Sum as Operator<f16>>::ASSOCIATIVITY, Associativity::Rounding);

@@ -63,7 +63,7 @@ impl<T: Debug> Debug for Input<T> {
 fn input<Op: Operator<T>, T: Value>() -> BoxedStrategy<Input<T>> {
     let drawn = |most: usize| vec(value::<Op, T>(), 0..=most).prop_map(Input);
     match Op::ASSOCIATIVITY {
-        Associativity::Exact => prop_oneof![4 => drawn(200), 2 => drawn(2000), 2 => long_input::<Op, T>()].boxed(),
+        Associativity::Exact => prop_oneof![8 => drawn(200), 4 => drawn(2000), 1 => long_input::<Op, T>()].boxed(),
         Associativity::Rounding => prop_oneof![2 => drawn(200), 1 => drawn(2000)].boxed(),
     }
 }

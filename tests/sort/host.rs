@@ -71,7 +71,10 @@ fn all<K: Key>() {
     let mut rng = Rng::new();
     for n in [0, 1, 2, 31, 32, 33, 1000, 100_000] {
         for pattern in PATTERNS {
-            check::<K, u32>(&mut rng, pattern, n);
+            // Of long inputs half of the patterns, others in each run.
+            if n <= 1000 || rng.below(2) == 0 {
+                check::<K, u32>(&mut rng, pattern, n);
+            }
         }
     }
 }
