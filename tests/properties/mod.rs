@@ -20,7 +20,7 @@ enum Engine {
 
 fn config() -> Config {
     let config = Config { failure_persistence: None, max_shrink_iters: 1 << 16, ..Config::default() };
-    if std::env::var_os("PROPTEST_CASES").is_some() { config } else { Config { cases: 48, ..config } }
+    if std::env::var_os("PROPTEST_CASES").is_some() { config } else { Config { cases: 40, ..config } }
 }
 
 #[track_caller]
