@@ -109,13 +109,8 @@ impl Cut {
     fn kind(self) -> u32 {
         match self {
             Cut::Rows { .. } => contract::ROWS,
-            Cut::Offsets { wide, .. } => {
-                if wide {
-                    contract::OFFSETS_64
-                } else {
-                    contract::OFFSETS_32
-                }
-            }
+            Cut::Offsets { wide: true, .. } => contract::OFFSETS_64,
+            Cut::Offsets { .. } => contract::OFFSETS_32,
             Cut::Heads { .. } => contract::FLAGS,
             Cut::HeadBits { .. } => contract::BITS,
             Cut::Keys { size, align, .. } => match size {
