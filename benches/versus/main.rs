@@ -45,7 +45,7 @@
 //! CSV: `# commit, GPU, CUB version`, then `library,what,type,n,median_us,gb_per_s,of_copy`.
 //!
 //! - `median_us`: device time between two events around the call, the median of 25 calls (100 if
-//!   they are short, 5 if they take more than 20 ms) after 3 warm-up calls. CUB's temporary memory
+//!   they are short, 5 if they take more than 20 ms) after 2 or 3 warm-up calls. CUB's temporary memory
 //!   and parascan's workspace are allocated beforehand.
 //! - `gb_per_s` counts the least bytes that must move: each input read once, each output written
 //!   once.

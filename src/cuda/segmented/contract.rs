@@ -23,7 +23,7 @@ constants! {
         /// The most warps of a block of the kernel of rows, and the vectors that a lane folds at once.
         ROW_WARPS: u32 = 8;
         ROW_VECTORS: u32 = 9;
-        /// Rows of less bytes are folded by a lane each.
+        /// Rows of fewer bytes are folded by a lane each.
         SHORT_ROW: u32 = 64;
     }
 }
@@ -42,10 +42,6 @@ shared! {
         size: u32 = "u32 size";
     }
 }
-
-/// The number of kinds.
-#[allow(dead_code, reason = "build.rs has no programs")]
-pub(crate) const KINDS: usize = KEYS_AS_BYTES as usize + 1;
 
 /// The text of `segmented/contract.cuh`.
 #[allow(dead_code, reason = "build.rs writes the header")]

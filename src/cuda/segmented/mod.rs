@@ -20,7 +20,7 @@ use std::ffi::c_void;
 pub(crate) mod contract;
 mod tuning;
 mod unit;
-use contract::{FIND_THREADS, KINDS, SHORT_INPUT_THREADS};
+use contract::{FIND_THREADS, SHORT_INPUT_THREADS};
 use tuning::RowGrid;
 use unit::{of_kind, run_reduce_source, segmented_reduce_source, segmented_scan_source};
 
@@ -36,6 +36,9 @@ const REDUCE_KERNELS: [&str; REDUCE_RANGES + 2] =
     ["segmented_reduce_0", "segmented_reduce_1", "segmented_reduce_short", "segmented_reduce_rows"];
 const SHORT_REDUCE: usize = REDUCE_RANGES;
 const ROW_REDUCE: usize = REDUCE_RANGES + 1;
+
+/// The kinds of segmentation: the last one's number and one.
+const KINDS: usize = contract::KEYS_AS_BYTES as usize + 1;
 
 /// The names of a primitive's programs, one for each kind of segmentation.
 macro_rules! of_kinds {
@@ -629,11 +632,29 @@ mod tests {
         let kind = |size, align| Cut::Keys { address: 0, size, align }.kind();
         assert_eq!([kind(1, 1), kind(2, 2), kind(4, 4), kind(8, 8)], [5, 6, 7, 8]);
         assert_eq!([kind(2, 1), kind(4, 2), kind(8, 4), kind(3, 1), kind(16, 16)], [contract::KEYS_AS_BYTES; 5]);
-        assert_eq!(SCANS[0][kind(4, 4) as usize], "segmented scan by u32 keys");
-        assert_eq!(
-            REDUCES[1][Cut::Rows { columns: 1 }.kind() as usize],
-            "segmented reduce of a length in memory of rows"
-        );
+    }
+
+    /// The name of a program is that of its cut's kind.
+    #[test]
+    fn names_of_kinds() {
+        let offsets = |wide| Cut::Offsets { address: 0, segments: 1, wide };
+        let keys = |size| Cut::Keys { address: 0, size, align: size };
+        let (heads, bits) = (Cut::Heads { address: 0 }, Cut::HeadBits { address: 0 });
+        let cuts = [Cut::Rows { columns: 1 }, offsets(false), offsets(true), heads, bits];
+        let names = cuts.into_iter().chain([1, 2, 4, 8, 3].map(keys)).map(|cut| SCANS[0][cut.kind() as usize]);
+        let expected = [
+            "of rows",
+            "by u32 offsets",
+            "by u64 offsets",
+            "by flags",
+            "by bits",
+            "by u8 keys",
+            "by u16 keys",
+            "by u32 keys",
+            "by u64 keys",
+            "by keys",
+        ];
+        assert!(names.eq(expected.map(|kind| format!("segmented scan {kind}"))));
     }
 
     #[test]
