@@ -229,7 +229,7 @@ pub fn host_tiles<T>(rng: &mut Rng) -> usize {
 }
 
 /// The options for a test of `n` items: all, or of a long test every second one, others in each run.
-pub fn some_of<T>(options: Vec<Options<T>>, n: usize, rng: &mut Rng) -> impl Iterator<Item = Options<T>> {
+pub fn some_of<T>(options: Vec<Options<T>>, n: usize, rng: &mut Rng) -> impl Iterator<Item = Options<T>> + use<T> {
     let (first, step) = if n < 1 << 14 { (0, 1) } else { (rng.below(2), 2) };
     options.into_iter().skip(first).step_by(step)
 }
