@@ -35,14 +35,14 @@ mod cuda {
         pub(crate) mod contract;
         pub(crate) mod unit;
     }
-    // Their units are compiled at run time.
-    pub(super) mod segmented {
-        pub(crate) mod contract;
-    }
     pub(super) mod segmented_sort {
         pub(crate) mod contract;
+        pub(crate) mod unit;
     }
-    primitives! { scan with contract; compact with contract; offsets; reduce; segments with contract; sort with contract; }
+    primitives! {
+        scan with contract; compact with contract; offsets; reduce; segments with contract; segmented with contract;
+        sort with contract;
+    }
 }
 
 use cuda::cache::Cache;
@@ -55,6 +55,11 @@ use cuda::prebuilt;
 use cuda::ptx;
 use cuda::reduce::unit::{position_key, position_source, reduce_key, reduce_source};
 use cuda::scan::unit::Unit;
+use cuda::segmented::unit::{
+    run_reduce_key, run_reduce_source, segmented_reduce_key, segmented_reduce_source, segmented_scan_key,
+    segmented_scan_source,
+};
+use cuda::segmented_sort::unit::{KERNELS as SEGMENTED_SORT_KERNELS, segmented_sort_key, segmented_sort_source};
 use cuda::segments::unit::{SEGMENTS_KEY, segments_source};
 use cuda::sort::unit::{KeyKind, SortUnit};
 use cuda::unit::{Type, UnitKey, included, parts};
@@ -78,8 +83,10 @@ fn main() {
     for primitive in ["scan", "columns", "compact", "segmented", "segmented_sort", "segments", "sort"] {
         println!("cargo::rerun-if-changed=src/cuda/{primitive}/contract.rs");
     }
-    println!("cargo::rerun-if-changed=src/cuda/columns/unit.rs");
-    for primitive in ["scan", "compact", "offsets", "reduce", "segments", "sort"] {
+    for primitive in ["columns", "segmented_sort"] {
+        println!("cargo::rerun-if-changed=src/cuda/{primitive}/unit.rs");
+    }
+    for primitive in ["scan", "compact", "offsets", "reduce", "segments", "segmented", "sort"] {
         println!("cargo::rerun-if-changed=src/cuda/{primitive}/tuning.rs");
         println!("cargo::rerun-if-changed=src/cuda/{primitive}/unit.rs");
     }
@@ -88,15 +95,16 @@ fn main() {
         println!("cargo::rerun-if-env-changed={variable}");
     }
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
-    let units = units();
-    let texts = texts(&units);
+    let all = [units(), units_by_segment()];
+    let [texts, texts_by_segment] = all.each_ref().map(|units| texts(units));
     let templates = templates(&out);
     let stubs: Vec<_> = templates.iter().map(|(path, _, stub)| (path.as_str(), stub.as_str())).collect();
     let templates: Vec<_> = templates.iter().map(|(path, text, _)| (path.as_str(), text.as_str())).collect();
+    let by_segment = || prebuilt(&texts_by_segment, &stubs, PACKAGES_BY_SEGMENT);
     let images = match wanted() {
-        Kernels::None => Vec::new(),
+        Kernels::None => [Vec::new(), Vec::new()],
         Kernels::WhenCalled => {
-            let prebuilt = prebuilt(&texts, &stubs);
+            let prebuilt = prebuilt(&texts, &stubs, PACKAGES);
             if prebuilt.is_empty()
                 && let Err(reason) = Nvrtc::find()
             {
@@ -104,16 +112,17 @@ fn main() {
                     "cargo::warning=no NVRTC, which compiles kernels when they are called ({reason}); {NVRTC_HELP}"
                 );
             }
-            prebuilt
+            [prebuilt, by_segment()]
         }
-        Kernels::For(targets) => compile(&texts, [&templates, &stubs], &targets, &out),
+        Kernels::For(targets) => [compile(&texts, [&templates, &stubs], &targets, &out), by_segment()],
         Kernels::Prebuild(capability, folder) => {
+            let texts = [&texts[..], &texts_by_segment].concat();
             let images = compile(&texts, [&templates, &stubs], &[Target::Ptx(capability)], &out);
             prebuild(&texts, &stubs, &images, &folder);
-            images
+            [Vec::new(), Vec::new()]
         }
     };
-    embed(&units, &images, &out);
+    embed(&all, &images, &out);
     report(&images, begin, &out);
     if env::var_os("CARGO_FEATURE_CUB").is_some() {
         versus_cub(&out);
@@ -127,10 +136,11 @@ enum Kernels {
     /// Not set: the prebuilt kernels, if there are any. A process compiles the kernels that it calls,
     /// if it has NVRTC.
     WhenCalled,
-    /// A list as in `80,90`: machine code for each, and PTX of the newest, which newer devices run.
+    /// A list as in `80,90`: machine code for each, and PTX of the newest, which newer devices run. By segment
+    /// the prebuilt kernels, if there are any.
     For(Vec<Target>),
-    /// `PARASCAN_PREBUILT` names a folder, and `PARASCAN_CUDA_ARCHS` one architecture: PTX of it, and
-    /// the same in the packages of prebuilt kernels, which lie in the folder.
+    /// `PARASCAN_PREBUILT` names a folder, and `PARASCAN_CUDA_ARCHS` one architecture: PTX of it, in the packages
+    /// of prebuilt kernels, which lie in the folder. The build embeds nothing.
     Prebuild(u32, PathBuf),
 }
 
@@ -207,8 +217,37 @@ struct CatalogUnit {
     texts: Vec<String>,
 }
 
-/// The units of the catalog, in the order of their texts.
-fn units() -> Vec<CatalogUnit> {
+/// Units, in the order of their texts.
+#[derive(Default)]
+struct Units(BTreeMap<String, CatalogUnit>);
+
+impl Units {
+    fn add(&mut self, source: String, key: UnitKey, name: String) {
+        self.add_in_parts(source, key, name, |source| vec![source.to_owned()]);
+    }
+
+    /// `parts`: what is compiled of a text.
+    fn add_in_parts(&mut self, source: String, key: UnitKey, name: String, parts: impl FnOnce(&str) -> Vec<String>) {
+        let unit = self.0.entry(source).or_insert_with_key(|source| CatalogUnit {
+            source: source.clone(),
+            key,
+            names: Vec::new(),
+            texts: parts(source),
+        });
+        assert_eq!(unit.key, key, "{name} and {} have one text and two keys", unit.names.concat());
+        unit.names.push(name);
+    }
+
+    fn all(self) -> Vec<CatalogUnit> {
+        let units: Vec<_> = self.0.into_values().collect();
+        let keys: BTreeSet<u64> = units.iter().map(|unit| unit.key.0).collect();
+        assert_eq!(keys.len(), units.len(), "two units of the catalog have one key");
+        units
+    }
+}
+
+/// Each operator of the catalog on each of its elements, with the operator's name and that of the pair.
+fn operators() -> Vec<(Unit<'static>, &'static str, String)> {
     let element = |name: &str| {
         ELEMENTS.iter().find(|element| element.name == name).unwrap_or_else(|| panic!("no element {name}"))
     };
@@ -219,12 +258,7 @@ fn units() -> Vec<CatalogUnit> {
         _ => 8,
     };
     let typed = |name: &str| Type { cuda: element(name).cuda, size: size(name), align: size(name), fields: &[] };
-    let mut units: BTreeMap<String, (UnitKey, Vec<String>)> = BTreeMap::new();
-    let mut add = |source: String, key: UnitKey, name: String| {
-        let (known, names) = units.entry(source).or_insert_with(|| (key, Vec::new()));
-        assert_eq!(*known, key, "{name} and {} have one text and two keys", names.concat());
-        names.push(name);
-    };
+    let mut all = Vec::new();
     for row in ROWS {
         for (&name, &pairs) in row.elements.iter().zip(row.pairs) {
             let (seen_as, carry) = match row.form {
@@ -243,45 +277,59 @@ fn units() -> Vec<CatalogUnit> {
                 lower: row.lower,
                 pairs,
             };
-            add(unit.source("scan/kernels.cuh"), unit.key(), format!("{}<{name}>", row.operator));
-            let name = format!("{}<{name}>", row.operator);
-            add(reduce_source(&unit), reduce_key(&unit), format!("reduce by {name}"));
-            add(panels_source(&unit), panels_key(&unit), format!("scan and reduce by column by {name}"));
-            if matches!(row.operator, "Max" | "Min") {
-                add(position_source(&unit), position_key(&unit), format!("position of {name}"));
-            }
+            all.push((unit, row.operator, format!("{}<{name}>", row.operator)));
         }
     }
-    compactions(&mut add);
+    all
+}
+
+/// The units of the catalog, but for those by segment.
+fn units() -> Vec<CatalogUnit> {
+    let mut units = Units::default();
+    for (unit, operator, name) in operators() {
+        units.add(unit.source("scan/kernels.cuh"), unit.key(), name.clone());
+        units.add(reduce_source(&unit), reduce_key(&unit), format!("reduce by {name}"));
+        units.add(panels_source(&unit), panels_key(&unit), format!("scan and reduce by column by {name}"));
+        if matches!(operator, "Max" | "Min") {
+            units.add(position_source(&unit), position_key(&unit), format!("position of {name}"));
+        }
+    }
+    compactions(&mut units);
     for (size, offset) in [(4, 4), (4, 8), (8, 8)] {
         let unit = OffsetsUnit { size, offset };
-        add(unit.source(), unit.key(), format!("offsets of {offset} bytes from sizes of {size}"));
+        units.add(unit.source(), unit.key(), format!("offsets of {offset} bytes from sizes of {size}"));
     }
-    add(segments_source(), SEGMENTS_KEY, "segments".to_owned());
+    units.add(segments_source(), SEGMENTS_KEY, "segments".to_owned());
     // A process loads a sort's kernels one by one.
-    let mut by_kernel = BTreeMap::new();
     for (unit, name) in sorts() {
-        let source = unit.source();
-        by_kernel.insert(source.clone(), parts(&source, &unit.kernel_names()));
-        add(source, unit.key(), name);
+        units.add_in_parts(unit.source(), unit.key(), name, |source| parts(source, &unit.kernel_names()));
     }
-    let unit = |(source, (key, names)): (String, _)| {
-        let texts = by_kernel.remove(&source).unwrap_or_else(|| vec![source.clone()]);
-        CatalogUnit { source, key, names, texts }
-    };
-    let units: Vec<_> = units.into_iter().map(unit).collect();
-    let keys: BTreeSet<u64> = units.iter().map(|unit| unit.key.0).collect();
-    assert_eq!(keys.len(), units.len(), "two units of the catalog have one key");
-    units
+    units.all()
+}
+
+/// The units by segment, which serve every kind of segments. A process that has a compiler compiles them for
+/// one kind each, which makes faster kernels. So no build makes machine code of these: they are prebuilt PTX alone.
+fn units_by_segment() -> Vec<CatalogUnit> {
+    let mut units = Units::default();
+    for (unit, _, name) in operators() {
+        units.add(segmented_scan_source(&unit), segmented_scan_key(&unit), format!("scan by segment by {name}"));
+        units.add(segmented_reduce_source(&unit), segmented_reduce_key(&unit), format!("reduce by segment by {name}"));
+        units.add(run_reduce_source(&unit), run_reduce_key(&unit), format!("reduce of runs by {name}"));
+    }
+    for (unit, name) in sorts() {
+        let (source, key) = (segmented_sort_source(&unit), segmented_sort_key(&unit));
+        units.add_in_parts(source, key, format!("{name} by segment"), |source| parts(source, &SEGMENTED_SORT_KERNELS));
+    }
+    units.all()
 }
 
 /// Adds the units of compaction and partition for every size: by comparisons, flags and bits, and
 /// of equal neighbours.
-fn compactions(add_unit: &mut impl FnMut(String, UnitKey, String)) {
+fn compactions(units: &mut Units) {
     let mut add = |name: String, choice: Choice, columns: [Column; 2], parts: usize| {
         let kind = if parts == 1 { "compact" } else { "partition" };
         let unit = CompactUnit { choice, columns, parts };
-        add_unit(unit.source(), unit.key(), format!("{kind} {name}"));
+        units.add(unit.source(), unit.key(), format!("{kind} {name}"));
     };
     let (first, nothing) = (Column::Staged, Column::None);
     let outputs = [("", first), (", 32-bit source indices", INDICES_32), (", 64-bit source indices", INDICES_64)];
@@ -528,20 +576,35 @@ fn make(
 fn prebuild(texts: &[(&str, &str)], stubs: &[(&str, &str)], images: &[Vec<Image>], folder: &Path) {
     assert_eq!(images.len(), texts.len(), "prebuilt kernels need NVRTC");
     for (&(_, text), images) in texts.iter().zip(images) {
-        // The sorts have a package of their own: half of the bytes, below the registry's limit of 10 MB.
-        let package = if text.contains("#include \"sort/kernels.cuh\"") { "sort" } else { "catalog" };
+        // The registry takes packages of up to 10 MB.
+        let has = |kernels: &str| text.ends_with(&format!("#include \"{kernels}.cuh\"\n"));
+        let package = if has("sort/kernels") {
+            "sort"
+        } else if has("segmented/scan_kernels") || has("segmented_sort/kernels") {
+            "segments"
+        } else if has("segmented/reduce_kernels") || has("segmented/run_kernels") {
+            "segments-reduce"
+        } else {
+            "catalog"
+        };
         let name = prebuilt::file_name(images[0].target.capability(), text, &included(stubs, text));
         let to = folder.join(package).join("ptx").join(name);
         fs::copy(&images[0].file, &to).unwrap_or_else(|e| panic!("{}: {e}", to.display()));
     }
 }
 
-/// The prebuilt image of each text. None at all if the packages are empty or the feature is off.
-fn prebuilt(texts: &[(&str, &str)], stubs: &[(&str, &str)]) -> Vec<Vec<Image>> {
-    #[cfg(feature = "prebuilt")]
-    let folders = [parascan_ptx::FOLDER, parascan_ptx_sort::FOLDER];
-    #[cfg(not(feature = "prebuilt"))]
-    let folders: [&str; 0] = [];
+/// The folders of the packages of prebuilt kernels: none if the feature is off.
+#[cfg(feature = "prebuilt")]
+const PACKAGES: &[&str] = &[parascan_ptx::FOLDER, parascan_ptx_sort::FOLDER];
+#[cfg(not(feature = "prebuilt"))]
+const PACKAGES: &[&str] = &[];
+#[cfg(feature = "prebuilt-segments")]
+const PACKAGES_BY_SEGMENT: &[&str] = &[parascan_ptx_segments::FOLDER, parascan_ptx_segments_reduce::FOLDER];
+#[cfg(not(feature = "prebuilt-segments"))]
+const PACKAGES_BY_SEGMENT: &[&str] = &[];
+
+/// The prebuilt image of each text. None at all if the folders are empty.
+fn prebuilt(texts: &[(&str, &str)], stubs: &[(&str, &str)], folders: &[&str]) -> Vec<Vec<Image>> {
     let mut files = Vec::new();
     for folder in folders {
         // The package, since the folder may not exist yet, and cargo takes that for a change.
@@ -558,11 +621,13 @@ fn prebuilt(texts: &[(&str, &str)], stubs: &[(&str, &str)]) -> Vec<Vec<Image>> {
 
 /// Writes `units.rs`, which the library includes: a static for each unit, with its text and its
 /// images, and `UNITS`, which has all of them by their keys.
-fn embed(units: &[CatalogUnit], images: &[Vec<Image>], out: &Path) {
+fn embed(units: &[Vec<CatalogUnit>; 2], images: &[Vec<Vec<Image>>; 2], out: &Path) {
     let (mut code, mut all) = (String::new(), String::from("const UNITS: &[(u64, &BuiltIn)] = &[\n"));
-    let mut images = images.iter();
-    for (i, CatalogUnit { source, key, names, texts }) in units.iter().enumerate() {
-        let of_unit: Vec<&Vec<Image>> = images.by_ref().take(texts.len()).collect();
+    let with_images = units.iter().zip(images).flat_map(|(units, images)| {
+        let mut images = images.iter();
+        units.iter().map(move |unit| (unit, images.by_ref().take(unit.texts.len()).collect::<Vec<_>>()))
+    });
+    for (i, (CatalogUnit { source, key, names, .. }, of_unit)) in with_images.enumerate() {
         code +=
             &format!("// {}\nstatic UNIT_{i}: BuiltIn = BuiltIn {{ source: {source:?}, images: &[\n", names.join(", "));
         for target in 0..of_unit.first().map_or(0, |images| images.len()) {
@@ -579,15 +644,15 @@ fn embed(units: &[CatalogUnit], images: &[Vec<Image>], out: &Path) {
     let sources = out.join("units");
     let _ = fs::remove_dir_all(&sources);
     fs::create_dir_all(&sources).expect("OUT_DIR can be written");
-    for CatalogUnit { source, names, .. } in units {
+    for CatalogUnit { source, names, .. } in units.iter().flatten() {
         fs::write(sources.join(format!("{}.cu", names[0])), source).expect("OUT_DIR can be written");
     }
 }
 
 /// Writes `report`, a line for `.ci/run`: how many images there are, their bytes, and the
 /// milliseconds that this build script took so far.
-fn report(images: &[Vec<Image>], begin: Instant, out: &Path) {
-    let files: Vec<&PathBuf> = images.iter().flatten().map(|image| &image.file).collect();
+fn report(images: &[Vec<Vec<Image>>; 2], begin: Instant, out: &Path) {
+    let files: Vec<&PathBuf> = images.iter().flatten().flatten().map(|image| &image.file).collect();
     let bytes: u64 = files.iter().map(|file| fs::metadata(file).map_or(0, |file| file.len())).sum();
     let milliseconds = begin.elapsed().as_millis();
     let line = format!("images {} bytes {bytes} milliseconds {milliseconds}\n", files.len());

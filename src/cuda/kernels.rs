@@ -144,7 +144,9 @@ impl Kernels {
             }
             Err(refused)
         };
-        let unit = program.built_in.filter(|unit| unit.source == program.source && !are_checked());
+        // By segment the program's text is that of a unit of the catalog behind the definition of a kind of segments:
+        // the unit's kernels serve every kind.
+        let unit = program.built_in.filter(|unit| program.source.ends_with(unit.source) && !are_checked());
         let (machine_code, ptx) = fitting(unit.map_or(&[], |unit| unit.images), capability);
         let mut refused = match embedded(&machine_code) {
             Ok(kernels) => return Ok(kernels),

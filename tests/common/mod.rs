@@ -228,6 +228,12 @@ pub fn host_tiles<T>(rng: &mut Rng) -> usize {
     ((1 << 19) + rng.below(1 << 19)) / size_of::<T>()
 }
 
+/// The options for a test of `n` items: all, or of a long test every second one, others in each run.
+pub fn some_of<T>(options: Vec<Options<T>>, n: usize, rng: &mut Rng) -> impl Iterator<Item = Options<T>> + use<T> {
+    let (first, step) = if n < 1 << 14 { (0, 1) } else { (rng.below(2), 2) };
+    options.into_iter().skip(first).step_by(step)
+}
+
 /// Elements of random bits.
 pub fn any<T: Sample>(rng: &mut Rng, n: usize) -> Vec<T> {
     data(rng, Draw::Any, n)

@@ -7,6 +7,10 @@ fn check<V: Pod + Debug + Send + Sync>() {
     let mut rng = Rng::new();
     for n in [0, 1, 31, 64, 65, 1000, 40_000, 300_000 + rng.below(1000)] {
         for pattern in PATTERNS {
+            // Of long inputs half of the patterns, others in each run.
+            if n > 1000 && rng.below(2) == 0 {
+                continue;
+            }
             let (items, flags) = (noise::<V>(&mut rng, n), flags(&mut rng, pattern, n));
             let what = (std::any::type_name::<V>(), n, pattern);
             let expected = selected(&items, &flags);

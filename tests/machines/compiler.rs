@@ -3,8 +3,8 @@
 use crate::common::process::{Folder, again, pass, start};
 use crate::common::{Options, context, oracle, stream};
 use crate::user::Gcd;
-use parascan::cudarc::driver::CudaStream;
-use parascan::{Error, Max, Sum, scan};
+use parascan::cudarc::driver::{CudaSlice, CudaStream};
+use parascan::{Error, Max, Sum, reduce, scan, sort};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -83,6 +83,55 @@ fn no_compiler() {
     for nvrtc in [Path::new("/nonexistent/libnvrtc.so"), &text, folder.path()] {
         alone(&mut command, Some(nvrtc), folder.path());
     }
+}
+
+/// Scans, reductions and sorts by segments of three items, of every kind.
+fn by_segment(stream: &Arc<CudaStream>) -> Result<(), Error> {
+    let n = 30_000;
+    let x: Vec<u32> = (0..n).map(|i| (i * 7919 + 1) % 4001).collect();
+    let sums: Vec<u32> = x.chunks(3).map(|segment| segment.iter().sum()).collect();
+    let scans: Vec<u32> = x.chunks(3).flat_map(|s| [s[0], s[0] + s[1], s[0] + s[1] + s[2]]).collect();
+    let mut sorted = x.clone();
+    sorted.chunks_mut(3).for_each(<[u32]>::sort_unstable);
+    let items = stream.clone_htod(&x).unwrap();
+    let host = |data: &CudaSlice<u32>| stream.clone_dtoh(data).unwrap();
+    macro_rules! check {
+        ($method:ident $(<$t:ty>)?, $selectors:expr) => {{
+            let selectors = $selectors;
+            assert!(host(&scan::<Sum, u32>().$method$(::<$t, _>)?(selectors).run(&items)?) == scans);
+            assert!(host(&reduce::<Sum, u32>().$method$(::<$t, _>)?(selectors).run(&items)?) == sums);
+            assert!(host(&sort::<u32>().$method$(::<$t, _>)?(selectors).run(&items)?) == sorted);
+        }};
+    }
+    check!(rows, 3);
+    check!(segments<u32>, &stream.clone_htod(&(0..=n / 3).map(|k| 3 * k).collect::<Vec<u32>>()).unwrap());
+    check!(segments<u64>, &stream.clone_htod(&(0..=u64::from(n) / 3).map(|k| 3 * k).collect::<Vec<u64>>()).unwrap());
+    check!(heads, &stream.clone_htod(&(0..n).map(|i| u8::from(i.is_multiple_of(3))).collect::<Vec<u8>>()).unwrap());
+    let word = |k: u32| (0..32).fold(0, |word, bit| word | u32::from((32 * k + bit).is_multiple_of(3)) << bit);
+    check!(head_bits<u32>, &stream.clone_htod(&(0..n.div_ceil(32)).map(word).collect::<Vec<u32>>()).unwrap());
+    check!(by_key, &stream.clone_htod(&(0..n).map(|i| (i / 3) as u8).collect::<Vec<u8>>()).unwrap());
+    check!(by_key, &stream.clone_htod(&(0..n).map(|i| (i / 3) as u16).collect::<Vec<u16>>()).unwrap());
+    check!(by_key, &stream.clone_htod(&(0..n).map(|i| i / 3).collect::<Vec<u32>>()).unwrap());
+    check!(by_key, &stream.clone_htod(&(0..n).map(|i| u64::from(i / 3) << 40).collect::<Vec<u64>>()).unwrap());
+    check!(by_key, &stream.clone_htod(&(0..n).map(|i| [(i / 3) as u8; 3]).collect::<Vec<[u8; 3]>>()).unwrap());
+    Ok(())
+}
+
+/// The catalog's calls by segment need no compiler, if this binary embeds the prebuilt kernels.
+/// `PARASCAN_REQUIRE_PREBUILT=1`: it does.
+#[test]
+fn no_compiler_by_segment() {
+    let Some(mut command) = again(no_compiler_by_segment) else {
+        match by_segment(&or_skip!(stream())) {
+            Err(e @ Error::NoCompiler { .. }) if env::var("PARASCAN_REQUIRE_PREBUILT").as_deref() != Ok("1") => {
+                eprintln!("skipped, no kernels by segment in this binary: {e}");
+            }
+            result => result.unwrap(),
+        }
+        return;
+    };
+    or_skip!(context());
+    alone(&mut command, Some(Path::new("/nonexistent/libnvrtc.so")), Folder::new().path());
 }
 
 /// A library that is not NVRTC, an NVRTC too new for the device, and one that fails when it compiles.

@@ -80,7 +80,7 @@ fn suite<Op: Operator<T> + Extremum, T: Sample>() {
     let mut device = stream().map(|stream| (Workspace::new(&stream), stream));
     let mut lengths = lengths(size_of::<T>(), &mut rng);
     if device.is_none() {
-        lengths.retain(|&n| n < 1 << 20);
+        lengths.retain(|&n| n < 1 << 18);
     }
     for n in lengths {
         let repeats = if n < 1 << 20 { 6 } else { 1 };

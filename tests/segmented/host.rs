@@ -78,7 +78,7 @@ impl Engine for OnHost {
     }
 }
 
-suites! { OnHost, |size: usize| [(1 << 20) / size + 12_345] }
+suites! { OnHost, |_| [] }
 
 #[test]
 fn more_segments_than_items() {

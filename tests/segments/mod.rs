@@ -52,7 +52,7 @@ fn starts(lengths: &[u32]) -> Vec<u64> {
     starts
 }
 
-trait Narrow: Index + Copy + PartialEq + Debug {
+trait Narrow: Index + Copy + PartialEq + Debug + Into<u64> {
     fn of(x: u64) -> Self;
 }
 impl Narrow for u32 {
@@ -258,7 +258,8 @@ macro_rules! expands { ($($name:ident $o:ty, $i:ty;)*) => { $(
     #[test]
     fn $name() {
         let (mut device, mut rng) = (device(), Rng::new());
-        for (k, n) in [0, 1, 2, 100, 2047, 2049, 5000, 300_000].into_iter().enumerate() {
+        let long = if device.is_some() { 300_000 } else { 60_000 };
+        for (k, n) in [0, 1, 2, 100, 2047, 2049, 5000, long].into_iter().enumerate() {
             for (j, lengths) in LENGTHS.into_iter().enumerate() {
                 let n = if matches!(lengths, Lengths::Long) { n.min(300) } else { n };
                 check_expand::<$o, $i>(&mut rng, &mut device, n, lengths, SKIPS[(j + k) % 4]);
@@ -390,8 +391,7 @@ fn offsets_out_of_order_in_new_memory() {
         let offsets: Vec<O> = all(offsets.iter().copied());
         let check = |got: Vec<I>| {
             assert_eq!(got.len() as u64, span);
-            let is_segment = |i: &I| format!("{i:?}").parse::<usize>().unwrap() < n;
-            let strange = got.iter().position(|i| !is_segment(i));
+            let strange = got.iter().position(|&i| i.into() >= n as u64);
             assert_eq!(strange, None, "{n} segments, {span} outputs");
         };
         check(expand::<O>().run::<I, _>(&offsets).unwrap());

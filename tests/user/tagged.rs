@@ -4,7 +4,7 @@
 //! Every such value carries a tag. The memory around the views has none.
 
 use crate::common::process::is_alone;
-use crate::common::{Draw, Options, Rng, Sample, assert_same, context, host_tiles, oracle, stream};
+use crate::common::{Draw, Options, Rng, Sample, assert_same, context, host_tiles, oracle, some_of, stream};
 use crate::scan::check_on_device;
 use parascan::{Block, Operator, Strategy, Workspace, scan};
 
@@ -127,11 +127,11 @@ where
     Add: Operator<T>,
 {
     let mut rng = Rng::new();
-    // The ranges of lengths are the device's.
+    // The ranges of lengths, and the numbers of tiles, are the device's.
     let several = host_tiles::<T>(&mut rng);
-    for n in lengths::<T>().into_iter().filter(|n| n * size_of::<T>() < 4 << 20).chain([several]) {
+    for n in lengths::<T>().into_iter().filter(|n| n * size_of::<T>() < 1 << 17).chain([several]) {
         let input: Vec<T> = (0..n).map(|_| T::tagged(&mut rng)).collect();
-        for options in options::<T>(&mut rng) {
+        for options in some_of(options::<T>(&mut rng), n, &mut rng) {
             let mut scan = scan::<Add, T>();
             if let Some(init) = options.init {
                 scan = if options.exclusive { scan.exclusive_from(init) } else { scan.init(init) };

@@ -3,7 +3,7 @@
 use super::contract::{BEFORE_STATUS, status_bytes};
 use super::driver::check;
 use super::kernels::Kernels;
-use super::library::{self, Caller, Program};
+use super::library::{self, BuiltIn, Caller, Program};
 use super::reduce::ReducePlan;
 use super::reduce::tuning::{REDUCE_RANGES, segmented_ranges};
 use super::scan::contract::{EXCLUSIVE, INIT, REVERSE};
@@ -22,7 +22,10 @@ mod tuning;
 mod unit;
 use contract::{FIND_THREADS, SHORT_INPUT_THREADS};
 use tuning::RowGrid;
-use unit::{of_kind, run_reduce_source, segmented_reduce_source, segmented_scan_source};
+use unit::{
+    counted_bytes, headed_bytes, of_kind, run_reduce_key, run_reduce_source, segmented_reduce_key,
+    segmented_reduce_source, segmented_scan_key, segmented_scan_source, share_bytes,
+};
 
 const SCAN: &str = "segmented scan";
 /// A kernel for each range of lengths, that of short inputs, and the search in the offsets.
@@ -138,21 +141,6 @@ impl Cut {
             Cut::Keys { address, size, .. } => contract::Cut { memory: address, size: size as u32, ..none },
         }
     }
-}
-
-/// Bytes of a `Headed<Operator>::Carry`: a carry and a word.
-const fn headed_bytes(carry: usize, align: usize) -> usize {
-    (carry.next_multiple_of(4) + 4).next_multiple_of(if align > 4 { align } else { 4 })
-}
-
-/// Bytes of a `Counted<Operator>::Carry`: a carry and a number.
-const fn counted_bytes(carry: usize, align: usize) -> usize {
-    (carry.next_multiple_of(8) + 8).next_multiple_of(if align > 8 { align } else { 8 })
-}
-
-/// The most bytes of a `Share`: two carries, each with a flag, and a number.
-const fn share_bytes(carry: usize) -> usize {
-    2 * (carry.next_multiple_of(16) + 16) + 16
 }
 
 /// The plan of a scan or reduce by segment of n elements.
@@ -298,7 +286,8 @@ pub(crate) fn load_scan<Op: Operator<T>, T: Element>(
         Cut::Rows { .. } => &SCAN_KERNELS[..=SHORT_SCAN],
         _ => &SCAN_KERNELS[..RANGES],
     };
-    load::<Op, T>(caller, SCANS[usize::from(is_counted)], cut, is_counted, kernels, segmented_scan_source)
+    let built_in = const { library::built_in(segmented_scan_key(&unit_of::<Op, T>())) };
+    load::<Op, T>(caller, SCANS, cut, is_counted, kernels, segmented_scan_source, built_in)
 }
 
 /// The kernels of reduce of runs, as `load_scan`.
@@ -307,7 +296,8 @@ pub(crate) fn load_runs<Op: Operator<T>, T: Element>(
     cut: Cut,
     is_counted: bool,
 ) -> Result<&'static Kernels, Error> {
-    load::<Op, T>(caller, RUN_REDUCES[usize::from(is_counted)], cut, is_counted, &RUN_KERNELS, run_reduce_source)
+    let built_in = const { library::built_in(run_reduce_key(&unit_of::<Op, T>())) };
+    load::<Op, T>(caller, RUN_REDUCES, cut, is_counted, &RUN_KERNELS, run_reduce_source, built_in)
 }
 
 /// The kernels of reduce by segment, as `load_scan`.
@@ -317,24 +307,26 @@ pub(crate) fn load_reduce<Op: Operator<T>, T: Element>(
     is_counted: bool,
 ) -> Result<&'static Kernels, Error> {
     let kernels = if let Cut::Rows { .. } = cut { &REDUCE_KERNELS[..] } else { &REDUCE_KERNELS[..ROW_REDUCE] };
-    load::<Op, T>(caller, REDUCES[usize::from(is_counted)], cut, is_counted, kernels, segmented_reduce_source)
+    let built_in = const { library::built_in(segmented_reduce_key(&unit_of::<Op, T>())) };
+    load::<Op, T>(caller, REDUCES, cut, is_counted, kernels, segmented_reduce_source, built_in)
 }
 
 fn load<Op: Operator<T>, T: Element>(
     caller: &dyn Caller,
-    programs: [&'static str; KINDS],
+    programs: Programs,
     cut: Cut,
     is_counted: bool,
     kernels: &[&str],
     source: fn(&Unit) -> String,
+    built_in: Option<&'static BuiltIn>,
 ) -> Result<&'static Kernels, Error> {
-    let program = programs[cut.kind() as usize];
+    let program = programs[usize::from(is_counted)][cut.kind() as usize];
     library::load(TypeId::of::<(Op, T)>(), program, caller, kernels, &|| {
         let source = of_kind(cut.kind(), &source(&unit_of::<Op, T>()));
         Program {
             name: format!("{program}::<{}, {}>", type_name::<Op>(), type_name::<T>()),
             source: if is_counted { with_length(&source) } else { source },
-            built_in: None,
+            built_in: built_in.filter(|_| !is_counted),
         }
     })
 }
@@ -655,6 +647,27 @@ mod tests {
             "by keys",
         ];
         assert!(names.eq(expected.map(|kind| format!("segmented scan {kind}"))));
+    }
+
+    /// The text of each kind ends with that of the catalog, whose kernels serve every kind.
+    #[test]
+    fn the_catalog_is_built_in() {
+        fn check<Op: Operator<T>, T: Element>(expected: bool) {
+            let unit = unit_of::<Op, T>();
+            for (key, source) in [
+                (segmented_scan_key(&unit), segmented_scan_source(&unit)),
+                (segmented_reduce_key(&unit), segmented_reduce_source(&unit)),
+                (run_reduce_key(&unit), run_reduce_source(&unit)),
+            ] {
+                assert_eq!(library::is_built_in(key, &source), expected);
+                assert!(of_kind(contract::BITS, &source).ends_with(&source));
+            }
+        }
+        check::<Sum, i32>(true);
+        check::<Sum, half::f16>(true);
+        check::<Max, f32>(true);
+        check::<Last, u64>(true);
+        check::<Compose, Transitions>(false);
     }
 
     #[test]

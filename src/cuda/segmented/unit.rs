@@ -1,12 +1,42 @@
 //! The texts of the units of scan and reduce by segment: an operator on an element.
 
 use super::tuning::{RUNS, short_items};
-use super::{counted_bytes, headed_bytes, share_bytes};
 use crate::cuda::contract::asserted_status;
 use crate::cuda::reduce::tuning::segmented_ranges;
 use crate::cuda::reduce::unit::shapes;
 use crate::cuda::scan::tuning::TUNING;
 use crate::cuda::scan::unit::{Unit, shapes_by_architecture};
+use crate::cuda::unit::UnitKey;
+
+/// Bytes of a `Headed<Operator>::Carry`: a carry and a word.
+pub(super) const fn headed_bytes(carry: usize, align: usize) -> usize {
+    (carry.next_multiple_of(4) + 4).next_multiple_of(if align > 4 { align } else { 4 })
+}
+
+/// Bytes of a `Counted<Operator>::Carry`: a carry and a number.
+pub(super) const fn counted_bytes(carry: usize, align: usize) -> usize {
+    (carry.next_multiple_of(8) + 8).next_multiple_of(if align > 8 { align } else { 8 })
+}
+
+/// The most bytes of a `Share`: two carries, each with a flag, and a number.
+pub(super) const fn share_bytes(carry: usize) -> usize {
+    2 * (carry.next_multiple_of(16) + 16) + 16
+}
+
+/// The key of the unit of scan by segment.
+pub(crate) const fn segmented_scan_key(unit: &Unit) -> UnitKey {
+    unit.key_of("segmented scan")
+}
+
+/// The key of the unit of reduce of runs.
+pub(crate) const fn run_reduce_key(unit: &Unit) -> UnitKey {
+    unit.key_of("reduce of runs")
+}
+
+/// The key of the unit of reduce by segment.
+pub(crate) const fn segmented_reduce_key(unit: &Unit) -> UnitKey {
+    unit.key_of("segmented reduce")
+}
 
 /// The text of the unit of scan by segment.
 pub(crate) fn segmented_scan_source(unit: &Unit) -> String {

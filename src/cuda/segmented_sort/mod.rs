@@ -2,7 +2,7 @@
 
 use super::driver::check;
 use super::kernels::{First, Kernels, Machine};
-use super::library::{self, Caller, Program};
+use super::library::{self, BuiltIn, Caller, Program};
 use super::segmented::Cut;
 use super::sort::contract::BINS;
 use super::sort::unit::{KeyKind, SortUnit};
@@ -18,21 +18,10 @@ use std::ops::Range;
 pub(crate) mod contract;
 mod unit;
 use contract::{HEAD_CHUNKS, HEAD_THREADS, LONG_SEGMENT_BYTES, PARTITION_PLAN_BYTES, SegmentSortCall};
-use unit::{SMALL_WARPS, SegmentShape, segment_shape, segmented_sort_source};
+use unit::{KERNELS, SMALL_WARPS, SegmentShape, segment_shape, segmented_sort_key, segmented_sort_source};
 
 const NAME: &str = "segmented sort";
 const COUNTED: &str = "segmented sort of a length in memory";
-const KERNELS: [&str; 9] = [
-    "segment_heads",
-    "segment_partition",
-    "segment_sort_small",
-    "segment_sort_short",
-    "segment_sort_medium",
-    "segment_partition_by_bits",
-    "segment_sort_small_by_bits",
-    "segment_sort_short_by_bits",
-    "segment_sort_medium_by_bits",
-];
 const HEADS: usize = 0;
 /// These have a twin each that compares some bits of a key, BY_BITS behind it.
 const PARTITION: usize = 1;
@@ -47,6 +36,7 @@ pub(crate) struct SegmentedSortProgram {
     unit: SortUnit,
     types: TypeId,
     type_name: &'static str,
+    built_in: Option<&'static BuiltIn>,
     /// Whether the kernels read the number of keys from memory.
     is_counted: bool,
 }
@@ -59,6 +49,7 @@ impl SegmentedSortProgram {
             unit: unit_of::<K, V>(),
             types: TypeId::of::<(K, V)>(),
             type_name: type_name::<(K, V)>(),
+            built_in: const { library::built_in(segmented_sort_key(&unit_of::<K, V>())) },
             is_counted,
         }
     }
@@ -83,7 +74,7 @@ impl SegmentedSortProgram {
             Program {
                 name: format!("{program} of {}", self.type_name),
                 source: if self.is_counted { with_length(&source) } else { source },
-                built_in: None,
+                built_in: self.built_in.filter(|_| !self.is_counted),
             }
         })
     }

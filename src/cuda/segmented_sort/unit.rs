@@ -2,7 +2,25 @@
 
 use crate::cuda::sort::tuning::{SORT_ARCHITECTURES, SortShape, sort_shape};
 use crate::cuda::sort::unit::SortUnit;
-use crate::cuda::unit::by_architecture;
+use crate::cuda::unit::{UnitKey, by_architecture};
+
+/// The kernels of `segmented_sort/kernels.cuh`.
+pub(crate) const KERNELS: [&str; 9] = [
+    "segment_heads",
+    "segment_partition",
+    "segment_sort_small",
+    "segment_sort_short",
+    "segment_sort_medium",
+    "segment_partition_by_bits",
+    "segment_sort_small_by_bits",
+    "segment_sort_short_by_bits",
+    "segment_sort_medium_by_bits",
+];
+
+/// The key of the unit for the keys and the payload of `unit`.
+pub(crate) const fn segmented_sort_key(unit: &SortUnit) -> UnitKey {
+    unit.key_of("segmented sort")
+}
 
 /// The shapes of the kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -75,11 +75,16 @@ const OF_WIDE: [Kernel; 12] = [
 impl SortUnit {
     /// The unit's key. Signed integers have the key and the text of unsigned ones.
     pub(crate) const fn key(&self) -> UnitKey {
+        self.key_of("sort")
+    }
+
+    /// The key of the unit of another primitive on these keys and this payload.
+    pub(crate) const fn key_of(&self, primitive: &str) -> UnitKey {
         let mantissa = match self.kind {
             KeyKind::Unsigned | KeyKind::Signed => 0,
             KeyKind::Float { mantissa } => mantissa as usize,
         };
-        let key = UnitKey::new("sort").number(self.key).number(mantissa);
+        let key = UnitKey::new(primitive).number(self.key).number(mantissa);
         match self.payload {
             None => key,
             Some((size, align)) => key.number(size).number(align),
