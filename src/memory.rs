@@ -197,8 +197,13 @@ impl<'a, T> View<'a, T> {
 #[doc(hidden)]
 pub enum ViewMut<'a, T> {
     Host(&'a mut [T]),
-    Device(&'a mut dyn DevicePtrMut<T>),
+    Device(&'a mut dyn ReadWrite<T>),
 }
+
+/// A buffer on the device that can be read too.
+#[doc(hidden)]
+pub trait ReadWrite<T>: DevicePtr<T> + DevicePtrMut<T> {}
+impl<T, M: DevicePtr<T> + DevicePtrMut<T>> ReadWrite<T> for M {}
 
 impl<T> ViewMut<'_, T> {
     /// A view of the same memory for a shorter lifetime.
@@ -206,6 +211,13 @@ impl<T> ViewMut<'_, T> {
         match self {
             ViewMut::Host(memory) => ViewMut::Host(memory),
             ViewMut::Device(memory) => ViewMut::Device(*memory),
+        }
+    }
+    /// A view to read the same memory.
+    pub(crate) fn shared(&self) -> View<'_, T> {
+        match self {
+            ViewMut::Host(memory) => View::Host(memory),
+            ViewMut::Device(memory) => View::Device(&**memory),
         }
     }
     /// The slice, of a view whose type says that it is on the host.

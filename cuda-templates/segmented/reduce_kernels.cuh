@@ -28,7 +28,7 @@ __device__ inline void cut_segments(Cut &cut, u64 n, Carry empty, Element *out) 
         out[k] = Operator::lower(empty);
 }
 #define SHARE_LENGTH(n, stretches, cut, Kernel)                                                                                  \
-    n = min(n, *length);                                                                                                         \
+    n = upto_length(n, length);                                                                                                  \
     cut_segments(cut, n, empty, out);                                                                                            \
     stretches = Stretches::of((n + Kernel::SLICE - 1) / Kernel::SLICE, Kernel::WARPS);                                           \
     if (n == 0 || blockIdx.x >= stretches.blocks) return;
