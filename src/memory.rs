@@ -517,17 +517,22 @@ pub(crate) fn zero<T>(memory: &mut dyn DevicePtrMut<T>) -> Result<(), Error> {
     unsafe { zero_bytes(&stream, address, bytes) }
 }
 
-/// Copies a buffer on the device, in the order of `stream`.
+/// Copies the first `n` items of a buffer on the device, in the order of `stream`.
+///
+/// # Panics
+/// If the buffer has fewer.
 pub(crate) fn copy_on<T: Pod + DeviceRepr>(
     primitive: &'static str,
     stream: &Arc<CudaStream>,
     memory: &dyn DevicePtr<T>,
+    n: usize,
 ) -> Result<CudaSlice<T>, Error> {
-    let mut copy = allocate_on(primitive, stream, memory.len())?;
-    if memory.len() > 0 {
+    assert!(n <= memory.len(), "{n} items of {}", memory.len());
+    let mut copy = allocate_on(primitive, stream, n)?;
+    if n > 0 {
         let (from, _read) = memory.device_ptr(stream);
         let (to, _written) = copy.device_ptr_mut(stream);
-        let bytes = memory.len() * size_of::<T>();
+        let bytes = n * size_of::<T>();
         // SAFETY: both buffers have `bytes` bytes on the device and are disjoint; the guards keep
         // them until the copy is on the stream.
         let code = unsafe { sys::cuMemcpyDtoDAsync_v2(to, from, bytes, stream.cu_stream()) };
