@@ -1,7 +1,7 @@
 //! Pack: segments of any lengths gathered into one contiguous buffer.
 
 use super::choice::{Index, long_enough};
-use super::offsets::{self as find, Offsets, Size, counted, offsets};
+use super::offsets::{Offsets, Size, counted, offsets};
 use crate::cpu::{self, segments as host};
 use crate::cuda::Kernels;
 use crate::cuda::segments::{self, PackArguments};
@@ -116,7 +116,7 @@ impl<T: Pod, O: Index, W> Pack<T, O, W> {
         W: AnySite,
     {
         segments::load(W::IS_COUNTED, &Submit::prepare(NAME, workspace)?)?;
-        find::prepare::<S, O>(W::IS_COUNTED, n, workspace)
+        super::offsets::prepare::<S, O>(W::IS_COUNTED, n, workspace)
     }
 }
 
