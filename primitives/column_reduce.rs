@@ -163,12 +163,9 @@ impl<Op: Operator<T>, T: Element, S> ColumnReduce<Op, T, S> {
 
     // ---- on either engine
 
-    /// The number of rows, on the device at most; the value before the first item of a column; and the result of a
-    /// column without items, which there is if there may be such.
-    ///
     /// # Errors
     /// [`Error::Size`], [`Error::Empty`].
-    fn checked<P: Place>(&self, input: &View<'_, T>) -> Result<(usize, [Option<Op::Carry>; 2]), Error>
+    fn checked<P: Place>(&self, input: &View<'_, T>) -> Result<Checked<Op::Carry>, Error>
     where
         S: Site<P>,
     {
@@ -191,7 +188,7 @@ impl<Op: Operator<T>, T: Element, S> ColumnReduce<Op, T, S> {
     fn dispatch<P: Place>(
         mut self,
         input: View<'_, T>,
-        checked: (usize, [Option<Op::Carry>; 2]),
+        checked: Checked<Op::Carry>,
         mut output: ViewMut<'_, T>,
     ) -> Result<(), Error>
     where
@@ -218,12 +215,16 @@ impl<Op: Operator<T>, T: Element, S> ColumnReduce<Op, T, S> {
     }
 }
 
+/// The number of rows, on the device at most; the value before the first item of a column; and the result of a
+/// column without items, which there is if there may be such.
+type Checked<C> = (usize, [Option<C>; 2]);
+
 fn on_device<Op: Operator<T>, T: Element>(
     stream: &Arc<CudaStream>,
     input: &dyn DevicePtr<T>,
     output: &mut dyn DevicePtrMut<T>,
     columns: usize,
-    (rows, first_and_empty): (usize, [Option<Op::Carry>; 2]),
+    (rows, first_and_empty): Checked<Op::Carry>,
     (workspace, count): (Option<&mut Workspace>, Option<View<'_, u64>>),
 ) -> Result<(), Error> {
     let count = count.map(|count| count.device());
