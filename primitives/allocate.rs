@@ -3,7 +3,7 @@
 use super::choice::Index;
 use super::offsets::{Offsets, Size, counted};
 use crate::memory::{View, room_on_host, zeros_on_host};
-use crate::site::Site;
+use crate::site::{Site, counted_here};
 use crate::{Device, Error, Host, Place, Source, cpu};
 use bytemuck::Pod;
 use cudarc::driver::{CudaSlice, CudaStream, CudaViewMut, DeviceRepr};
@@ -18,16 +18,16 @@ pub trait Holds<T>: Place {
     #[doc(hidden)]
     fn zeroed(n: usize, on: Option<&Arc<CudaStream>>) -> Result<Self::Memory, Error>;
     #[doc(hidden)]
-    fn copy_of(memory: View<'_, T>, on: Option<&Arc<CudaStream>>) -> Result<Self::Memory, Error>;
+    fn copy_of(memory: View<'_, T>, n: usize, on: Option<&Arc<CudaStream>>) -> Result<Self::Memory, Error>;
 }
 impl<T: Pod> Holds<T> for Host {
     type Memory = Vec<T>;
     fn zeroed(n: usize, _: Option<&Arc<CudaStream>>) -> Result<Vec<T>, Error> {
         zeros_on_host(NAME, n)
     }
-    fn copy_of(memory: View<'_, T>, _: Option<&Arc<CudaStream>>) -> Result<Vec<T>, Error> {
-        let mut copy = room_on_host(NAME, memory.len())?;
-        copy.extend_from_slice(memory.host());
+    fn copy_of(memory: View<'_, T>, n: usize, _: Option<&Arc<CudaStream>>) -> Result<Vec<T>, Error> {
+        let mut copy = room_on_host(NAME, n)?;
+        copy.extend_from_slice(&memory.host()[..n]);
         Ok(copy)
     }
 }
@@ -38,8 +38,8 @@ impl<T: Pod + DeviceRepr> Holds<T> for Device {
         crate::memory::zero(&mut memory)?;
         Ok(memory)
     }
-    fn copy_of(memory: View<'_, T>, on: Option<&Arc<CudaStream>>) -> Result<CudaSlice<T>, Error> {
-        crate::memory::copy_on(NAME, on.expect("data on the device has a stream"), memory.device())
+    fn copy_of(memory: View<'_, T>, n: usize, on: Option<&Arc<CudaStream>>) -> Result<CudaSlice<T>, Error> {
+        crate::memory::copy_on(NAME, on.expect("data on the device has a stream"), memory.device(), n)
     }
 }
 
@@ -57,7 +57,7 @@ pub struct Allocation<T, S: Size, O: Index, P: Holds<T> + Holds<S>> {
 impl<S: Size, O: Index, W> Offsets<S, O, W> {
     /// Allocates one buffer of items `T` for segments of these sizes, all zero.
     ///
-    /// On the device it waits for the total.
+    /// On the device it waits for the total, and with [`len`](Self::len) for the number of sizes first.
     ///
     /// # Errors
     /// [`Error::Align`], [`Error::Overflow`], [`Error::OutOfMemory`], and those of
@@ -83,14 +83,15 @@ impl<S: Size, O: Index, W> Offsets<S, O, W> {
         X::Place: Holds<T> + Holds<S>,
         W: Site<X::Place>,
     {
-        const { assert!(!W::IS_COUNTED, "this call does not take `.len()`") }
         self.with_total = true;
         let view = sizes.view();
         let stream = view.stream(self.site.stream());
+        let n = counted_here(NAME, self.site.count(), view.len(), stream.as_ref())?;
         let mut starts = X::Place::allocate::<O>(NAME, view.len() + 1, stream.as_ref())?;
         let mut total = X::Place::allocate::<u64>(NAME, 1, stream.as_ref())?;
         self.dispatch_as::<X::Place>(NAME, view, X::Place::view_mut(&mut starts), X::Place::view_mut(&mut total))?;
-        let sizes = <X::Place as Holds<S>>::copy_of(view, stream.as_ref())?;
+        let starts = X::Place::shorten(NAME, starts, n + 1)?;
+        let sizes = <X::Place as Holds<S>>::copy_of(view, n, stream.as_ref())?;
         let total = counted::<O>(NAME, X::Place::read::<1>(&total)?[0])?;
         Ok(Allocation { buffer: <X::Place as Holds<T>>::zeroed(total, stream.as_ref())?, sizes, starts })
     }

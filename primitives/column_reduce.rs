@@ -5,7 +5,7 @@ use super::segmented::whole_rows;
 use crate::cuda::columns::{self, ColumnsArguments, ColumnsPlan, Work};
 use crate::cuda::reduce::check_element;
 use crate::memory::{View, ViewMut};
-use crate::site::{Anywhere, Site, site_methods};
+use crate::site::{AnySite, Anywhere, Site, counted, len_method, site_methods};
 use crate::submit::Submit;
 use crate::{Destination, Element, Error, Operator, Place, Reduce, Source, Workspace, cpu};
 use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut};
@@ -75,6 +75,17 @@ pub struct ColumnReduce<Op, T, S = Anywhere> {
     operator: PhantomData<fn() -> Op>,
 }
 site_methods! { impl[Op: Operator<T>, T: Element] ColumnReduce<Op, T; S> { init, columns, operator } }
+len_method! {
+    /// Whole rows are taken. The items of a last row that is not whole are not used. On the device an operator
+    /// without identity needs [`init`](Self::init), the result of no rows.
+    ///
+    /// ```
+    /// # use parascan::{Sum, reduce};
+    /// assert_eq!(reduce::<Sum, i32>().columns(2).len(&[5]).run(&[1, 2, 3, 4, 5, 6])?, [4, 6]);
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
+    impl[Op: Operator<T>, T: Element] ColumnReduce<Op, T; S> { init, columns, operator }
+}
 
 // ---- options
 
@@ -102,10 +113,13 @@ impl<Op: Operator<T>, T: Element, S> ColumnReduce<Op, T, S> {
     /// # Errors
     /// [`Error::Capturing`] if the stream is being captured, [`Error::TooLong`], and those of the
     /// driver and the compiler.
-    pub fn prepare(&self, rows: usize, workspace: &mut Workspace) -> Result<(), Error> {
+    pub fn prepare(&self, rows: usize, workspace: &mut Workspace) -> Result<(), Error>
+    where
+        S: AnySite,
+    {
         let device = Submit::prepare(NAME, workspace)?;
         check_element::<T>(NAME)?;
-        let kernels = columns::load::<Op, T>(Work::Reduce, self.columns, &device)?;
+        let kernels = columns::load::<Op, T>(Work::Reduce, self.columns, S::IS_COUNTED, &device)?;
         let plan = ColumnsPlan::up_to::<Op, T>(Work::Reduce, [rows, self.columns], kernels.machine().architecture)?;
         workspace.reserve(NAME, plan.words, plan.scratch).map(|_| ())
     }
@@ -121,9 +135,9 @@ impl<Op: Operator<T>, T: Element, S> ColumnReduce<Op, T, S> {
         S: Site<I::Place>,
     {
         let view = input.view();
-        let first = self.first(view.len())?;
+        let checked = self.checked::<I::Place>(&view)?;
         let mut output = input.allocate(NAME, self.columns, self.site.stream())?;
-        self.dispatch::<I::Place>(view, first, I::view_owned(&mut output))?;
+        self.dispatch::<I::Place>(view, checked, I::view_owned(&mut output))?;
         Ok(output)
     }
 
@@ -143,31 +157,38 @@ impl<Op: Operator<T>, T: Element, S> ColumnReduce<Op, T, S> {
         S: Site<I::Place>,
     {
         let view = input.view();
-        let first = self.first(view.len())?;
-        self.dispatch::<I::Place>(view, first, output.view_mut())
+        let checked = self.checked::<I::Place>(&view)?;
+        self.dispatch::<I::Place>(view, checked, output.view_mut())
     }
 
     // ---- on either engine
 
-    /// The value that is combined before the items of a column, if there is one. A matrix without
-    /// rows has one: its results.
-    ///
     /// # Errors
     /// [`Error::Size`], [`Error::Empty`].
-    fn first(&self, n: usize) -> Result<Option<Op::Carry>, Error> {
-        whole_rows(NAME, n, self.columns)?;
-        match self.init {
-            Some(init) => Ok(Some(Op::lift(init))),
-            None if n > 0 || self.columns == 0 => Ok(None),
-            None => Op::IDENTITY.map(Some).ok_or(Error::Empty { primitive: NAME }),
+    fn checked<P: Place>(&self, input: &View<'_, T>) -> Result<Checked<Op::Carry>, Error>
+    where
+        S: Site<P>,
+    {
+        let (n, columns) = (input.len(), self.columns);
+        whole_rows(NAME, n, columns)?;
+        let (n, is_known) = match input {
+            View::Host(_) => (counted(NAME, self.site.count(), n)?, true),
+            View::Device(_) => (n, !S::IS_COUNTED),
+        };
+        let rows = n.checked_div(columns).unwrap_or(0);
+        let first = self.init.map(Op::lift);
+        let empty = first.or(Op::IDENTITY);
+        if columns > 0 && (rows == 0 || !is_known) && empty.is_none() {
+            return Err(Error::Empty { primitive: NAME });
         }
+        Ok((rows, [first, empty]))
     }
 
-    /// `first` is that of the input's length.
+    /// `checked` is that of the input.
     fn dispatch<P: Place>(
         mut self,
         input: View<'_, T>,
-        first: Option<Op::Carry>,
+        checked: Checked<Op::Carry>,
         mut output: ViewMut<'_, T>,
     ) -> Result<(), Error>
     where
@@ -179,53 +200,61 @@ impl<Op: Operator<T>, T: Element, S> ColumnReduce<Op, T, S> {
             View::Host(input) => {
                 assert!(P::ON_HOST);
                 let output = &mut output.host()[..columns];
-                match first {
-                    Some(first) if input.is_empty() => output.fill(Op::lower(first)),
-                    first => cpu::columns::reduce::<Op, T>(input, first, output),
+                match checked {
+                    (0, [_, Some(empty)]) => output.fill(Op::lower(empty)),
+                    (rows, [first, _]) => cpu::columns::reduce::<Op, T>(&input[..rows * columns], first, output),
                 }
                 Ok(())
             }
             View::Device(input) => {
                 assert!(P::ON_DEVICE);
                 let stream = self.site.stream().unwrap_or(input.stream()).clone();
-                on_device::<Op, T>(&stream, input, output.device(), columns, first, self.site.take_workspace())
+                on_device::<Op, T>(&stream, input, output.device(), columns, checked, self.site.take())
             }
         }
     }
 }
+
+/// The number of rows, on the device at most; the value before the first item of a column; and the result of a
+/// column without items, which there is if there may be such.
+type Checked<C> = (usize, [Option<C>; 2]);
 
 fn on_device<Op: Operator<T>, T: Element>(
     stream: &Arc<CudaStream>,
     input: &dyn DevicePtr<T>,
     output: &mut dyn DevicePtrMut<T>,
     columns: usize,
-    first: Option<Op::Carry>,
-    workspace: Option<&mut Workspace>,
+    (rows, first_and_empty): Checked<Op::Carry>,
+    (workspace, count): (Option<&mut Workspace>, Option<View<'_, u64>>),
 ) -> Result<(), Error> {
+    let count = count.map(|count| count.device());
     let submit = Submit::new(NAME, stream);
     submit.uses("the input", input.stream())?;
     submit.uses("the output", output.stream())?;
+    submit.counts(count)?;
     if columns == 0 {
         return Ok(());
     }
     submit.begin()?;
-    let rows = input.len() / columns;
     check_element::<T>(NAME)?;
     // The guards order the work against other streams; they live until it is launched.
     let (output, _written) = output.device_ptr_mut(stream);
-    if let (0, Some(first)) = (rows, first) {
+    if let (0, [_, Some(empty)]) = (rows, first_and_empty) {
         // SAFETY: the output is one item a column on this device, by `long_enough`, and its guard
         // keeps it until the fills are on the stream, whose context was bound by `begin`.
-        return unsafe { columns::fill(output, columns, Op::lower(first), submit.device(), stream.cu_stream()) };
+        return unsafe { columns::fill(output, columns, Op::lower(empty), submit.device(), stream.cu_stream()) };
     }
-    let kernels = columns::load::<Op, T>(Work::Reduce, columns, &submit)?;
+    let kernels = columns::load::<Op, T>(Work::Reduce, columns, count.is_some(), &submit)?;
     let plan = ColumnsPlan::new::<Op, T>(Work::Reduce, [rows, columns], kernels.machine().architecture)?;
     let (input, _read) = input.device_ptr(stream);
-    let (first, exclusive, reverse) = (first.map(Op::to_cuda), false, false);
+    let (length, _counted) = count.map(|count| count.device_ptr(stream)).unzip();
+    let [first, empty] = first_and_empty.map(|carry| carry.map(Op::to_cuda));
+    let (exclusive, reverse) = (false, false);
     submit.with_memory(workspace, plan.words, plan.scratch, |words, scratch| {
-        let arguments = ColumnsArguments { input, output, rows, first, exclusive, reverse, words, scratch };
+        let arguments =
+            ColumnsArguments { input, output, rows, length, first, empty, exclusive, reverse, words, scratch };
         // SAFETY: the kernels are those of the types, and the plan is for the matrix, which has a
-        // row, as one without has a first value. The input has whole rows on this device, by its
+        // row, as one without has a result. The input has whole rows on this device, by its
         // type and `whole_rows`, the output one item a column, by `long_enough`, and the guards keep
         // them. The words are the workspace's, as large as the plan asks for, and zero. The stream's
         // context was bound by `begin`.

@@ -5,10 +5,10 @@ use super::segmented::whole_rows;
 use crate::cuda::columns::{self, ColumnsArguments, ColumnsPlan, Work};
 use crate::cuda::reduce::check_element;
 use crate::memory::{View, ViewMut};
-use crate::site::{Anywhere, Site, site_methods};
+use crate::site::{AnySite, Anywhere, Site, counted, len_method, site_methods};
 use crate::submit::Submit;
 use crate::{Destination, Element, Error, Operator, Place, Scan, Source, Workspace, cpu};
-use cudarc::driver::CudaStream;
+use cudarc::driver::{CudaStream, DevicePtr};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -73,6 +73,18 @@ pub struct ColumnScan<Op, T, S = Anywhere> {
     operator: PhantomData<fn() -> Op>,
 }
 site_methods! { impl[Op: Operator<T>, T: Element] ColumnScan<Op, T; S> { options, columns, operator } }
+len_method! {
+    /// Whole rows are taken. The items of a last row that is not whole are neither read nor written.
+    ///
+    /// ```
+    /// # use parascan::{Sum, scan};
+    /// let (x, mut sums) = ([1, 2, 3, 4, 5, 6], [0; 6]);
+    /// scan::<Sum, i32>().columns(2).len(&[5]).run_into(&x, &mut sums)?;
+    /// assert_eq!(sums, [1, 2, 4, 6, 0, 0]);
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
+    impl[Op: Operator<T>, T: Element] ColumnScan<Op, T; S> { options, columns, operator }
+}
 
 // ---- options
 
@@ -154,10 +166,13 @@ impl<Op: Operator<T>, T: Element, S> ColumnScan<Op, T, S> {
     /// # Errors
     /// [`Error::Capturing`] if the stream is being captured, [`Error::TooLong`], and those of the
     /// driver and the compiler.
-    pub fn prepare(&self, rows: usize, workspace: &mut Workspace) -> Result<(), Error> {
+    pub fn prepare(&self, rows: usize, workspace: &mut Workspace) -> Result<(), Error>
+    where
+        S: AnySite,
+    {
         let device = Submit::prepare(NAME, workspace)?;
         check_element::<T>(NAME)?;
-        let kernels = columns::load::<Op, T>(Work::Scan, self.columns, &device)?;
+        let kernels = columns::load::<Op, T>(Work::Scan, self.columns, S::IS_COUNTED, &device)?;
         let plan = ColumnsPlan::up_to::<Op, T>(Work::Scan, [rows, self.columns], kernels.machine().architecture)?;
         workspace.reserve(NAME, plan.words, plan.scratch).map(|_| ())
     }
@@ -208,20 +223,23 @@ impl<Op: Operator<T>, T: Element, S> ColumnScan<Op, T, S> {
         let memory = Memory::of(input, output)?;
         options.only_auto()?;
         whole_rows(NAME, n, columns)?;
-        let rows = n.checked_div(columns).unwrap_or(0);
+        let rows = |n: usize| n.checked_div(columns).unwrap_or(0);
         match memory {
             Memory::Host(input, output) => {
                 assert!(P::ON_HOST);
+                let shape = [rows(counted(NAME, self.site.count(), n)?), columns];
                 let Options { exclusive, reverse, .. } = options;
                 let first = options.first::<Op>();
-                // SAFETY: the slices of `Memory` have `n` elements, and so has the matrix by `whole_rows`.
-                unsafe { cpu::columns::scan::<Op, T>(input, output, [rows, columns], exclusive, first, reverse) };
+                // SAFETY: the slices of `Memory` have `n` elements, and the matrix has no more.
+                unsafe { cpu::columns::scan::<Op, T>(input, output, shape, exclusive, first, reverse) };
                 Ok(())
             }
             Memory::Device(items) => {
                 assert!(P::ON_DEVICE);
                 let stream = items.stream(self.site.stream());
-                on_device::<Op, T>(options, &stream, items, [rows, columns], self.site.take_workspace())
+                let (workspace, count) = self.site.take();
+                let count = count.map(|count| count.device());
+                on_device::<Op, T>(options, &stream, items, [rows(n), columns], count, workspace)
             }
         }
     }
@@ -232,22 +250,26 @@ fn on_device<Op: Operator<T>, T: Element>(
     stream: &Arc<CudaStream>,
     mut items: OnDevice<'_, T>,
     [rows, columns]: [usize; 2],
+    count: Option<&dyn DevicePtr<u64>>,
     workspace: Option<&mut Workspace>,
 ) -> Result<(), Error> {
     let (n, submit) = (items.len(), Submit::new(NAME, stream));
     items.check(&submit)?;
+    submit.counts(count)?;
     if n == 0 {
         return Ok(());
     }
     submit.begin()?;
     check_element::<T>(NAME)?;
-    let kernels = columns::load::<Op, T>(Work::Scan, columns, &submit)?;
+    let kernels = columns::load::<Op, T>(Work::Scan, columns, count.is_some(), &submit)?;
     let plan = ColumnsPlan::new::<Op, T>(Work::Scan, [rows, columns], kernels.machine().architecture)?;
     let ([input, output], _guards) = items.addresses(stream);
+    let (length, _counted) = count.map(|count| count.device_ptr(stream)).unzip();
     let Options { exclusive, reverse, .. } = options;
-    let first = options.first::<Op>().map(Op::to_cuda);
+    let (first, empty) = (options.first::<Op>().map(Op::to_cuda), None);
     submit.with_memory(workspace, plan.words, plan.scratch, |words, scratch| {
-        let arguments = ColumnsArguments { input, output, rows, first, exclusive, reverse, words, scratch };
+        let arguments =
+            ColumnsArguments { input, output, rows, length, first, empty, exclusive, reverse, words, scratch };
         // SAFETY: the kernels are those of the types, and the plan is for the matrix, which has n items
         // by `whole_rows`; input and output have n elements each on this device, by their types, and the
         // guards keep them; the words are the workspace's, as large as the plan asks for, and zero; the

@@ -4,7 +4,7 @@ use super::choice::{Index, countable, long_enough};
 use crate::cpu::{self, segments as host};
 use crate::cuda::segments::{self, ExpandArguments};
 use crate::memory::{Buffer, BufferMut, View, ViewMut, part_to_host};
-use crate::site::{Anywhere, Site, site_methods};
+use crate::site::{AnySite, Anywhere, Site, counted, counted_here, len_method, site_methods};
 use crate::submit::Submit;
 use crate::{Destination, Error, Place, Source, Workspace};
 use cudarc::driver::CudaStream;
@@ -75,6 +75,17 @@ pub struct Expand<O, W = Anywhere> {
     types: PhantomData<fn(O)>,
 }
 site_methods! { impl[O: Index] Expand<O; W> { types } }
+len_method! {
+    /// It counts the segments, so one offset more is read. [`run`](Self::run) waits for the number too, and
+    /// returns memory of the items alone.
+    ///
+    /// ```
+    /// # use parascan::expand;
+    /// assert_eq!(expand::<u32>().len(&[2]).run::<u32, _>(&[0, 2, 3, 9, 9])?, [0, 0, 1]);
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
+    impl[O: Index] Expand<O; W> { types }
+}
 
 // ---- prepare
 
@@ -85,8 +96,11 @@ impl<O: Index, W> Expand<O, W> {
     /// # Errors
     /// [`Error::Capturing`] if the stream is being captured, and those of the driver and the
     /// compiler.
-    pub fn prepare(&self, workspace: &mut Workspace) -> Result<(), Error> {
-        segments::load(&Submit::prepare(NAME, workspace)?).map(|_| ())
+    pub fn prepare(&self, workspace: &mut Workspace) -> Result<(), Error>
+    where
+        W: AnySite,
+    {
+        segments::load(W::IS_COUNTED, &Submit::prepare(NAME, workspace)?).map(|_| ())
     }
 
     // ---- running
@@ -102,7 +116,8 @@ impl<O: Index, W> Expand<O, W> {
     {
         let view = offsets.view();
         let stream = view.stream(self.site.stream());
-        let total = total::<I, O>(view, stream.as_ref())?;
+        let n = counted_here(NAME, self.site.count(), view.len().saturating_sub(1), stream.as_ref())?;
+        let total = total::<I, O>(view, n, stream.as_ref())?;
         let mut segments = X::Place::allocate::<I>(NAME, total, stream.as_ref())?;
         self.dispatch::<X::Place, I>(view, X::Place::view_mut(&mut segments), None)?;
         Ok(segments)
@@ -163,11 +178,12 @@ impl<O: Index, W> Expand<O, W> {
         }
         if let View::Host(offsets) = offsets {
             assert!(L::ON_HOST);
+            let n = counted(NAME, self.site.count(), n)?;
             let total = cpu::Size::widen(offsets[n]).saturating_sub(cpu::Size::widen(offsets[0]));
             let total = usize::try_from(total).unwrap_or(usize::MAX);
             countable::<I>(NAME, n.max(total))?;
             long_enough(NAME, "the output", capacity, total)?;
-            host::expand(offsets, segments.host(), positions.as_mut().map(|positions| positions.host()));
+            host::expand(&offsets[..=n], segments.host(), positions.as_mut().map(|positions| positions.host()));
             return Ok(());
         }
         assert!(L::ON_DEVICE);
@@ -179,8 +195,10 @@ impl<O: Index, W> Expand<O, W> {
         if let Some(positions) = &positions {
             submit.uses("the positions", positions.home())?;
         }
+        let count = self.site.count().map(|count| count.device());
+        submit.counts(count)?;
         submit.begin()?;
-        let kernels = segments::load(&submit)?;
+        let kernels = segments::load(count.is_some(), &submit)?;
         if n == 0 || capacity == 0 {
             return Ok(());
         }
@@ -193,34 +211,35 @@ impl<O: Index, W> Expand<O, W> {
             }
             None => (0, None),
         };
-        let arguments = ExpandArguments { offsets, n, segments, positions, capacity };
+        let (length, _counted) = count.map(|count| count.device_ptr(&stream)).unzip();
+        let arguments = ExpandArguments { offsets, n, length, segments, positions, capacity };
         // SAFETY: all buffers lie on this device, as long as the arguments say, kept by the guards;
         // outputs are borrowed exclusively; the stream's context was bound by `begin`.
         unsafe { arguments.launch::<O, I>(NAME, kernels, stream.cu_stream()) }
     }
 }
 
-/// The number of outputs. On the device it waits for the first and the last offset.
+/// The number of outputs of the first `n` segments. On the device it waits for the first offset and their last one.
 ///
 /// # Errors
 /// [`Error::Size`] without offsets, and [`Error::TooLong`] if `I` does not count the outputs or the
 /// segments.
 pub(crate) fn total<I: Index, O: Index>(
     offsets: View<'_, O>,
+    n: usize,
     stream: Option<&Arc<CudaStream>>,
 ) -> Result<usize, Error> {
-    let n = offsets.len();
-    long_enough(NAME, "the offsets", n, 1)?;
+    long_enough(NAME, "the offsets", offsets.len(), 1)?;
     let [first, last] = match (offsets, stream) {
         (View::Device(offsets), Some(stream)) => {
             Submit::new(NAME, stream).uses("the offsets", offsets.stream())?;
-            let [first, last] = [0, n - 1].map(|i| part_to_host(stream, offsets, i, 1));
+            let [first, last] = [0, n].map(|i| part_to_host(stream, offsets, i, 1));
             [first?[0], last?[0]]
         }
-        _ => [0, n - 1].map(|i| offsets.host()[i]),
+        _ => [0, n].map(|i| offsets.host()[i]),
     };
     let total = cpu::Size::widen(last).saturating_sub(cpu::Size::widen(first));
     let total = usize::try_from(total).unwrap_or(usize::MAX);
-    countable::<I>(NAME, total.max(n - 1))?;
+    countable::<I>(NAME, total.max(n))?;
     Ok(total)
 }

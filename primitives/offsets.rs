@@ -132,10 +132,7 @@ impl<S: Size, O: Index, W: AnySite> Offsets<S, O, W> {
     /// [`Error::Capturing`] if the stream is being captured, and those of the driver and the
     /// compiler.
     pub fn prepare(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
-        let device = Submit::prepare(NAME, workspace)?;
-        let kernels = cuda::offsets::load::<S, O>(W::IS_COUNTED, &device)?;
-        let words = OffsetsPlan::words_up_to::<S, O>(n, kernels.machine().architecture)?;
-        workspace.reserve(NAME, words, 0).map(|_| ())
+        prepare::<S, O>(W::IS_COUNTED, n, workspace)
     }
 
     // ---- running
@@ -243,7 +240,7 @@ impl<S: Size, O: Index, W: AnySite> Offsets<S, O, W> {
                 zero_bytes(&stream, total, size_of::<u64>())
             };
         }
-        let kernels = cuda::offsets::load::<S, O>(W::IS_COUNTED, &submit)?;
+        let kernels = cuda::offsets::load::<S, O>(length.is_some(), &submit)?;
         let plan = OffsetsPlan::new::<S, O>(n, kernels.machine().architecture)?;
         let (length, _counted) = length.map(|length| length.device_ptr(&stream)).unzip();
         submit.with_memory(workspace, plan.words, 0, |words, _| {
@@ -255,6 +252,14 @@ impl<S: Size, O: Index, W: AnySite> Offsets<S, O, W> {
             unsafe { arguments.launch(&plan, kernels, stream.cu_stream()) }
         })
     }
+}
+
+/// Loads the kernels and grows the workspace for calls of up to `n` sizes.
+pub(super) fn prepare<S: Size, O: Index>(is_counted: bool, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
+    let device = Submit::prepare(NAME, workspace)?;
+    let kernels = cuda::offsets::load::<S, O>(is_counted, &device)?;
+    let words = OffsetsPlan::words_up_to::<S, O>(n, kernels.machine().architecture)?;
+    workspace.reserve(NAME, words, 0).map(|_| ())
 }
 
 /// Checks a total that was read from the device.

@@ -6,7 +6,7 @@ use crate::cpu::{self, segments as host};
 use crate::cuda::Kernels;
 use crate::cuda::segments::{self, PackArguments};
 use crate::memory::{Buffer, BufferMut, View, ViewMut};
-use crate::site::{Anywhere, On, Site, With, site_methods};
+use crate::site::{AnySite, Anywhere, Site, counted as taken, len_method, site_methods};
 use crate::submit::Submit;
 use crate::{Destination, Error, Place, Source, Workspace};
 use bytemuck::Pod;
@@ -87,6 +87,17 @@ pub struct Pack<T, O, W = Anywhere> {
     types: PhantomData<fn(T) -> O>,
 }
 site_methods! { impl[T: Pod, O: Index] Pack<T, O; W> { types } }
+len_method! {
+    /// It counts the segments: sizes and begins. One offset more is written.
+    ///
+    /// ```
+    /// # use parascan::pack;
+    /// let (packed, offsets) = pack::<u8, u32>().len(&[2]).run(b"one, two", &[5, 0, 9], &[3_u8, 3, 7])?;
+    /// assert_eq!((&packed[..], &offsets[..3]), (&b"twoone"[..], &[0, 3, 6][..]));
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
+    impl[T: Pod, O: Index] Pack<T, O; W> { types }
+}
 
 // ---- prepare
 
@@ -100,9 +111,12 @@ impl<T: Pod, O: Index, W> Pack<T, O, W> {
     /// # Errors
     /// [`Error::Capturing`] if the stream is being captured, and those of the driver and the
     /// compiler.
-    pub fn prepare<S: Size>(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
-        segments::load(&Submit::prepare(NAME, workspace)?)?;
-        offsets::<S, O>().prepare(n, workspace)
+    pub fn prepare<S: Size>(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error>
+    where
+        W: AnySite,
+    {
+        segments::load(W::IS_COUNTED, &Submit::prepare(NAME, workspace)?)?;
+        super::offsets::prepare::<S, O>(W::IS_COUNTED, n, workspace)
     }
 }
 
@@ -129,9 +143,8 @@ impl<T: Pod + Send + Sync, O: Index, W> Pack<T, O, W> {
     {
         let (from, begins, sizes) = (items.view(), begins.view(), sizes.view());
         let stream = from.stream(self.site.stream());
-        self.check::<S>(&from, &begins, &sizes)?;
-        let n = sizes.len();
-        let mut starts = X::Place::allocate::<O>(NAME, n + 1, stream.as_ref())?;
+        let (n, _) = self.check::<X::Place, S>(&from, &begins, &sizes)?;
+        let mut starts = X::Place::allocate::<O>(NAME, sizes.len() + 1, stream.as_ref())?;
         let mut total = X::Place::allocate::<u64>(NAME, 1, stream.as_ref())?;
         self.find::<X::Place, S>(sizes, X::Place::view_mut(&mut starts), X::Place::view_mut(&mut total))?;
         let total = counted::<O>(NAME, X::Place::read::<1>(&total)?[0])?;
@@ -144,7 +157,7 @@ impl<T: Pod + Send + Sync, O: Index, W> Pack<T, O, W> {
         }
         let mut offsets = X::Place::view_mut(&mut starts);
         let ready = self.ready::<X::Place>(n, &from, &begins, &offsets, &to)?;
-        gather(n, from, begins, &mut offsets, to, ready)?;
+        gather(n, self.site.count(), from, begins, &mut offsets, to, ready)?;
         Ok((output, starts))
     }
 
@@ -182,30 +195,34 @@ impl<T: Pod + Send + Sync, O: Index, W> Pack<T, O, W> {
     {
         let (items, begins, sizes) = (items.view(), begins.view(), sizes.view());
         let (output, mut offsets, mut total) = (output.view_mut(), offsets.view_mut(), total.view_mut());
-        let n = sizes.len();
         // Every error but the driver's is found before anything is written: here, or by `find`.
-        if let Some(total) = self.check::<S>(&items, &begins, &sizes)?
-            && total <= u128::from(<O as cpu::Size>::MOST)
+        let (n, sum) = self.check::<X::Place, S>(&items, &begins, &sizes)?;
+        if let Some(sum) = sum
+            && sum <= u128::from(<O as cpu::Size>::MOST)
         {
-            long_enough(NAME, "the output", output.len(), usize::try_from(total).unwrap_or(usize::MAX))?;
+            long_enough(NAME, "the output", output.len(), usize::try_from(sum).unwrap_or(usize::MAX))?;
         }
         let ready = self.ready::<X::Place>(n, &items, &begins, &offsets, &output)?;
         self.find::<X::Place, S>(sizes, offsets.again(), total.again())?;
-        gather(n, items, begins, &mut offsets, output, ready)
+        gather(n, self.site.count(), items, begins, &mut offsets, output, ready)
     }
 
     // ---- on either engine
 
-    /// Checks lengths and item size; on the host also returns the total.
+    /// Checks lengths and item size. Returns the number of segments, on the device at most, and on the host the
+    /// total.
     ///
     /// # Errors
     /// [`Error::Size`], [`Error::ItemSize`].
-    fn check<S: Size>(
+    fn check<L: Place, S: Size>(
         &self,
         items: &View<'_, T>,
         begins: &View<'_, O>,
         sizes: &View<'_, S>,
-    ) -> Result<Option<u128>, Error> {
+    ) -> Result<(usize, Option<u128>), Error>
+    where
+        W: Site<L>,
+    {
         long_enough(NAME, "the begins of segments", begins.len(), sizes.len())?;
         if let (View::Host(items), View::Host(begins), View::Host(sizes)) = (items, begins, sizes) {
             let beyond = |end| Error::Size {
@@ -214,10 +231,12 @@ impl<T: Pod + Send + Sync, O: Index, W> Pack<T, O, W> {
                 found: items.len(),
                 needed: usize::try_from(end).unwrap_or(usize::MAX),
             };
-            return host::total(items.len(), begins, sizes).map(Some).map_err(beyond);
+            let n = taken(NAME, self.site.count(), sizes.len())?;
+            let total = host::total(items.len(), begins, &sizes[..n]).map_err(beyond)?;
+            return Ok((n, Some(total)));
         }
         match size_of::<T>() {
-            1..=16 => Ok(None),
+            1..=16 => Ok((sizes.len(), None)),
             size => Err(Error::ItemSize { primitive: NAME, size }),
         }
     }
@@ -248,7 +267,7 @@ impl<T: Pod + Send + Sync, O: Index, W> Pack<T, O, W> {
         submit.uses("the offsets", starts.home())?;
         submit.uses("the output", output.home())?;
         submit.begin()?;
-        let kernels = segments::load(&submit)?;
+        let kernels = segments::load(W::IS_COUNTED, &submit)?;
         segments::pack_blocks(NAME, n, output.len() * size_of::<T>())?;
         Ok(Some(Ready { stream, kernels }))
     }
@@ -264,13 +283,31 @@ impl<T: Pod + Send + Sync, O: Index, W> Pack<T, O, W> {
         W: Site<L>,
     {
         let offsets: Offsets<S, O> = offsets().with_total();
-        let Some(stream) = sizes.stream(self.site.stream()) else {
-            return offsets.dispatch_as::<crate::Host>(NAME, sizes, starts, total);
-        };
-        match self.site.take_workspace() {
-            Some(workspace) => offsets.at(With(workspace)).dispatch_as::<crate::Device>(NAME, sizes, starts, total),
-            None => offsets.at(On(&stream)).dispatch_as::<crate::Device>(NAME, sizes, starts, total),
-        }
+        let stream = sizes.stream(self.site.stream());
+        let (workspace, count) = self.site.take();
+        offsets.at(Lent { stream: stream.as_ref(), workspace, count }).dispatch_as::<L>(NAME, sizes, starts, total)
+    }
+}
+
+/// The site of a pack, lent to the offsets of its segments.
+struct Lent<'a> {
+    stream: Option<&'a Arc<CudaStream>>,
+    workspace: Option<&'a mut Workspace>,
+    count: Option<View<'a, u64>>,
+}
+impl AnySite for Lent<'_> {}
+impl<P: Place> Site<P> for Lent<'_> {
+    fn stream(&self) -> Option<&Arc<CudaStream>> {
+        self.stream
+    }
+    fn take_workspace(&mut self) -> Option<&mut Workspace> {
+        self.workspace.as_deref_mut()
+    }
+    fn count(&self) -> Option<View<'_, u64>> {
+        self.count
+    }
+    fn take(&mut self) -> (Option<&mut Workspace>, Option<View<'_, u64>>) {
+        (self.workspace.as_deref_mut(), self.count)
     }
 }
 
@@ -280,9 +317,10 @@ struct Ready {
     kernels: &'static Kernels,
 }
 
-/// Gathers the items of `n` segments, by their `n` + 1 offsets.
+/// Gathers the items of `n` segments, by their `n` + 1 offsets. On the device `count` may say that they are fewer.
 fn gather<T: Pod + Send + Sync, O: Index>(
     n: usize,
+    count: Option<View<'_, u64>>,
     items: View<'_, T>,
     begins: View<'_, O>,
     starts: &mut ViewMut<'_, O>,
@@ -304,7 +342,8 @@ fn gather<T: Pod + Send + Sync, O: Index>(
     let (begins, _begins) = begins.address(&stream);
     let (offsets, _offsets) = starts.address(&stream);
     let (to, _written) = output.address(&stream);
-    let arguments = PackArguments { size, align, items: from, len, begins, offsets, n, output: to, capacity };
+    let (length, _counted) = count.map(|count| count.device().device_ptr(&stream)).unzip();
+    let arguments = PackArguments { size, align, items: from, len, begins, offsets, n, length, output: to, capacity };
     // SAFETY: all buffers lie on this device and are long enough: `check` has checked the begins
     // and the size of an item, and `Offsets` the offsets. The guards keep them. Outputs are
     // borrowed exclusively. `ready` has bound the stream's context.

@@ -11,6 +11,7 @@ use cudarc::driver::DevicePtr;
 use rayon::prelude::*;
 
 const NAME: &str = "position";
+const NO_LENGTH: &str = "a position takes no `.len()`: no items have none";
 
 impl<Op: Operator<T> + Extremum, T: Element, S> Reduce<Op, T, S> {
     /// Returns the index of the first item that is the result: arg-max and arg-min. On the device it
@@ -20,6 +21,14 @@ impl<Op: Operator<T> + Extremum, T: Element, S> Reduce<Op, T, S> {
     /// is not looked at.
     ///
     /// The device reads n items once, in one launch. The host reads them at most twice.
+    ///
+    /// It takes no [`len`](Self::len): no items have no position.
+    ///
+    /// ```compile_fail,E0080
+    /// # use parascan::{Max, reduce};
+    /// reduce::<Max, i32>().len(&[1]).position(&[3, 5])?; // fails to compile
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::Empty`] for an empty input, and those of [`run`](Reduce::run).
@@ -35,6 +44,7 @@ impl<Op: Operator<T> + Extremum, T: Element, S> Reduce<Op, T, S> {
         I: Source<T> + ?Sized,
         S: Site<I::Place>,
     {
+        const { assert!(!S::IS_COUNTED, "{}", NO_LENGTH) };
         match input.view() {
             View::Host(input) => {
                 assert!(I::Place::ON_HOST);
@@ -69,6 +79,7 @@ impl<Op: Operator<T> + Extremum, T: Element, S> Reduce<Op, T, S> {
         O: Destination<u64, I::Place> + ?Sized,
         S: Site<I::Place>,
     {
+        const { assert!(!S::IS_COUNTED, "{}", NO_LENGTH) };
         let mut output = output.view_mut();
         long_enough(NAME, "the output", output.len(), 1)?;
         match input.view() {

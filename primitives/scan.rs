@@ -201,14 +201,6 @@ len_method! {
     /// assert_eq!(sums, [1, 3, 6, 0]);
     /// # Ok::<(), parascan::Error>(())
     /// ```
-    ///
-    /// A scan by column takes none.
-    ///
-    /// ```compile_fail,E0080
-    /// # use parascan::{Sum, scan};
-    /// scan::<Sum, i32>().len(&[3]).columns(2).run(&[1, 2, 3, 4])?; // fails to compile
-    /// # Ok::<(), parascan::Error>(())
-    /// ```
     impl[Op: Operator<T>, T: Element] Scan<Op, T; S> { options, operator }
 }
 

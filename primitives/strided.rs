@@ -4,7 +4,7 @@ use super::choice::{Index, long_enough};
 use super::segmented::Rows;
 use crate::cuda::check;
 use crate::memory::{View, ViewMut};
-use crate::site::{AnySite, Site};
+use crate::site::Site;
 use crate::submit::Submit;
 use crate::{
     Destination, Element, Error, Operator, Place, SegmentedReduce, SegmentedScan, SegmentedSort, SortKey, Source,
@@ -26,17 +26,16 @@ impl<Op: Operator<T>, T: Element, S> SegmentedScan<Op, T, Rows, S> {
     /// # Ok::<(), parascan::Error>(())
     /// ```
     ///
-    /// Rows with a stride take no [`len`](Self::len).
+    /// [`len`](Self::len) counts the items in rows, not what lies between them.
     ///
-    /// ```compile_fail,E0080
-    /// # use parascan::{Sum, scan};
-    /// scan::<Sum, i32>().len(&[3]).rows(2).stride(3); // fails to compile
     /// ```
-    pub fn stride(self, stride: usize) -> Strided<Self>
-    where
-        S: AnySite,
-    {
-        const { assert!(!S::IS_COUNTED, "rows with a stride take no `.len()`") }
+    /// # use parascan::{Sum, scan};
+    /// let mut wide = [1, 2, 7, 10, 20, 7];
+    /// scan::<Sum, i32>().rows(2).len(&[2]).stride(3).run_in_place(&mut wide)?;
+    /// assert_eq!(wide, [1, 3, 7, 10, 20, 7]);
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
+    pub fn stride(self, stride: usize) -> Strided<Self> {
         Strided { columns: self.cut.0, stride, builder: self }
     }
 }
@@ -49,11 +48,7 @@ impl<Op: Operator<T>, T: Element, S> SegmentedReduce<Op, T, Rows, S> {
     /// assert_eq!(reduce::<Sum, i32>().rows(2).stride(3).run(&[1, 2, 7, 10, 20, 7])?, [3, 30]);
     /// # Ok::<(), parascan::Error>(())
     /// ```
-    pub fn stride(self, stride: usize) -> Strided<Self>
-    where
-        S: AnySite,
-    {
-        const { assert!(!S::IS_COUNTED, "rows with a stride take no `.len()`") }
+    pub fn stride(self, stride: usize) -> Strided<Self> {
         Strided { columns: self.cut.0, stride, builder: self }
     }
 }
@@ -68,11 +63,7 @@ impl<K: SortKey, S> SegmentedSort<K, Rows, S> {
     /// assert_eq!(wide, [1, 2, 7, 10, 20, 7]);
     /// # Ok::<(), parascan::Error>(())
     /// ```
-    pub fn stride(self, stride: usize) -> Strided<Self>
-    where
-        S: AnySite,
-    {
-        const { assert!(!S::IS_COUNTED, "rows with a stride take no `.len()`") }
+    pub fn stride(self, stride: usize) -> Strided<Self> {
         Strided { columns: self.cut.0, stride, builder: self }
     }
 }
@@ -94,9 +85,12 @@ impl<K: SortKey, S> SegmentedSort<K, Rows, S> {
 /// without a stride that is 2 n items more for n items in rows, and 2 n more for `run_into` and in
 /// place. On the device rows of few bytes are copied slowly.
 ///
+/// By `len` rows are copied whatever the number is, those behind it back as they were. `run_into` also
+/// copies the output's rows first, 2 n items more.
+///
 /// # Memory
-/// n items, from the stream's pool on the device, even with a workspace. So a call cannot be captured
-/// into a graph.
+/// n items, in `run_into` by `len` 2 n, from the stream's pool on the device, even with a workspace. So a
+/// call cannot be captured into a graph.
 ///
 /// # Waiting
 /// As without a stride.
@@ -142,7 +136,13 @@ impl<Op: Operator<T>, T: Element, S> Strided<SegmentedScan<Op, T, Rows, S>> {
         S: Site<I::Place>,
     {
         let scatter = self.scatter("scan", input.view().len(), output.view_mut())?;
-        let rows = self.run(input)?;
+        let rows = if S::IS_COUNTED {
+            let (from, mut to) = self.gather_both("scan", input, output.view_mut(), self.builder.site.stream())?;
+            self.builder.run_into(&from, &mut to)?;
+            to
+        } else {
+            self.run(input)?
+        };
         scatter.write(rows.view(), output.view_mut())
     }
 
@@ -206,7 +206,13 @@ impl<K: SortKey, S> Strided<SegmentedSort<K, Rows, S>> {
         S: Site<X::Place>,
     {
         let scatter = self.scatter("sort", keys.view().len(), sorted.view_mut())?;
-        let rows = self.run(keys)?;
+        let rows = if S::IS_COUNTED {
+            let (from, mut to) = self.gather_both("sort", keys, sorted.view_mut(), self.builder.site.stream())?;
+            self.builder.run_into(&from, &mut to)?;
+            to
+        } else {
+            self.run(keys)?
+        };
         scatter.write(rows.view(), sorted.view_mut())
     }
 
@@ -313,12 +319,34 @@ impl<B> Strided<B> {
         input: &X,
         chosen: Option<&Arc<CudaStream>>,
     ) -> Result<X::Owned, Error> {
-        let view = input.view();
+        self.gather_of(primitive, input, input.view(), input.view().stream(chosen).as_ref())
+    }
+
+    /// The same of the input and of an output of its length.
+    fn gather_both<T: Pod + Send + Sync, X: Source<T> + ?Sized>(
+        &self,
+        primitive: &'static str,
+        input: &X,
+        output: ViewMut<'_, T>,
+        chosen: Option<&Arc<CudaStream>>,
+    ) -> Result<(X::Owned, X::Owned), Error> {
+        let stream = input.view().stream(chosen);
+        let gather = |view| self.gather_of(primitive, input, view, stream.as_ref());
+        Ok((gather(input.view())?, gather(output.shared())?))
+    }
+
+    /// Copies rows side by side into new memory of the input's kind, on the stream.
+    fn gather_of<T: Pod + Send + Sync, X: Source<T> + ?Sized>(
+        &self,
+        primitive: &'static str,
+        input: &X,
+        view: View<'_, T>,
+        stream: Option<&Arc<CudaStream>>,
+    ) -> Result<X::Owned, Error> {
         let rows = self.rows(primitive, view.len())?;
-        let stream = view.stream(chosen);
-        let mut owned = input.allocate(primitive, rows * self.columns, stream.as_ref())?;
+        let mut owned = input.allocate(primitive, rows * self.columns, stream)?;
         let copy = Copy { primitive, columns: self.columns, strides: [self.stride, self.columns], rows };
-        copy.run(view, X::view_owned(&mut owned), stream.as_ref())?;
+        copy.run(view, X::view_owned(&mut owned), stream)?;
         Ok(owned)
     }
 

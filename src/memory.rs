@@ -197,8 +197,13 @@ impl<'a, T> View<'a, T> {
 #[doc(hidden)]
 pub enum ViewMut<'a, T> {
     Host(&'a mut [T]),
-    Device(&'a mut dyn DevicePtrMut<T>),
+    Device(&'a mut dyn ReadWrite<T>),
 }
+
+/// A buffer on the device that can be read too.
+#[doc(hidden)]
+pub trait ReadWrite<T>: DevicePtr<T> + DevicePtrMut<T> {}
+impl<T, M: DevicePtr<T> + DevicePtrMut<T>> ReadWrite<T> for M {}
 
 impl<T> ViewMut<'_, T> {
     /// A view of the same memory for a shorter lifetime.
@@ -206,6 +211,13 @@ impl<T> ViewMut<'_, T> {
         match self {
             ViewMut::Host(memory) => ViewMut::Host(memory),
             ViewMut::Device(memory) => ViewMut::Device(*memory),
+        }
+    }
+    /// A view to read the same memory.
+    pub(crate) fn shared(&self) -> View<'_, T> {
+        match self {
+            ViewMut::Host(memory) => View::Host(memory),
+            ViewMut::Device(memory) => View::Device(&**memory),
         }
     }
     /// The slice, of a view whose type says that it is on the host.
@@ -505,17 +517,22 @@ pub(crate) fn zero<T>(memory: &mut dyn DevicePtrMut<T>) -> Result<(), Error> {
     unsafe { zero_bytes(&stream, address, bytes) }
 }
 
-/// Copies a buffer on the device, in the order of `stream`.
+/// Copies the first `n` items of a buffer on the device, in the order of `stream`.
+///
+/// # Panics
+/// If the buffer has fewer.
 pub(crate) fn copy_on<T: Pod + DeviceRepr>(
     primitive: &'static str,
     stream: &Arc<CudaStream>,
     memory: &dyn DevicePtr<T>,
+    n: usize,
 ) -> Result<CudaSlice<T>, Error> {
-    let mut copy = allocate_on(primitive, stream, memory.len())?;
-    if memory.len() > 0 {
+    assert!(n <= memory.len(), "{n} items of {}", memory.len());
+    let mut copy = allocate_on(primitive, stream, n)?;
+    if n > 0 {
         let (from, _read) = memory.device_ptr(stream);
         let (to, _written) = copy.device_ptr_mut(stream);
-        let bytes = memory.len() * size_of::<T>();
+        let bytes = n * size_of::<T>();
         // SAFETY: both buffers have `bytes` bytes on the device and are disjoint; the guards keep
         // them until the copy is on the stream.
         let code = unsafe { sys::cuMemcpyDtoDAsync_v2(to, from, bytes, stream.cu_stream()) };

@@ -1,7 +1,8 @@
 //! Sites: the stream and the workspace of a builder.
 
-use crate::memory::View;
+use crate::memory::{View, part_to_host};
 use crate::primitives::choice::long_enough;
+use crate::submit::Submit;
 use crate::{Device, Error, Place, Workspace};
 use cudarc::driver::CudaStream;
 use std::fmt;
@@ -95,6 +96,21 @@ pub(crate) fn counted(primitive: &'static str, count: Option<View<'_, u64>>, n: 
     let Some(count) = count else { return Ok(n) };
     long_enough(primitive, "the length", count.len(), 1)?;
     Ok(n.min(usize::try_from(count.host()[0]).unwrap_or(usize::MAX)))
+}
+
+/// The same on either engine. Waits for a count on the device.
+///
+/// # Errors
+/// Those of [`counted`] and of [`Submit::counts`], and [`Error::Capturing`].
+pub(crate) fn counted_here(
+    primitive: &'static str,
+    count: Option<View<'_, u64>>,
+    n: usize,
+    stream: Option<&Arc<CudaStream>>,
+) -> Result<usize, Error> {
+    let (Some(View::Device(count)), Some(stream)) = (count, stream) else { return counted(primitive, count, n) };
+    Submit::new(primitive, stream).counts(Some(count))?;
+    Ok(n.min(usize::try_from(part_to_host(stream, count, 0, 1)?[0]).unwrap_or(usize::MAX)))
 }
 impl<P: Place> Site<P> for Anywhere {
     fn stream(&self) -> Option<&Arc<CudaStream>> {

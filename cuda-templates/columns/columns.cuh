@@ -41,6 +41,19 @@ template <class Operator, u32 THREADS, u32 RUN, u32 PANEL, bool REDUCE> struct C
     u64 first;       // the tile's first row, in scan order
     u32 rows, width; // of the tile
 
+    // Makes the matrix that of its first `rows` rows, at most all, in the words of all. Returns whether the
+    // block has a tile of it. Without rows `init` is the result of a column in a reduction.
+    static __device__ bool cut(Matrix &matrix, u64 rows, Carry init, Element *out) {
+        u32 tile_rows = THREADS / matrix.width * RUN;
+        matrix.rows = min(matrix.rows, rows);
+        matrix.tiles = u32((matrix.rows + tile_rows - 1) / tile_rows);
+        if (REDUCE && matrix.rows == 0 && blockIdx.x < matrix.panels && threadIdx.x < matrix.width) {
+            u64 column = u64(blockIdx.x) * matrix.width + threadIdx.x;
+            if (column < matrix.columns) out[column] = Operator::lower(init);
+        }
+        return blockIdx.x < matrix.tiles * matrix.panels;
+    }
+
     // The kernel body. `init` has a meaning only with the flag COLUMNS_INIT.
     static __device__ void scan(Shared &shared, const Element *in, Element *out, const Matrix &matrix, Carry init,
                                 void *memory) {

@@ -2,6 +2,7 @@
 // PANEL, the shape of a tile.
 #pragma once
 #include "columns/columns.cuh"
+#include "core/length.cuh"
 
 // Blocks that the registers of a multiprocessor must have room for: as many as its shared memory
 // holds, if that leaves a thread 64 registers. Otherwise the compiler takes up to 90.
@@ -13,10 +14,19 @@ template <class Kernel> constexpr u32 resident() {
     return 0; // the compiler's own choice
 }
 
+// With LENGTH_ON_DEVICE (core/length.cuh): takes the whole rows of the items.
+#ifdef LENGTH_ON_DEVICE
+#define CUT_ROWS(KERNEL)                                                                                                         \
+    if (!KERNEL::cut(matrix, *length / matrix.columns, init, out)) return;
+#else
+#define CUT_ROWS(KERNEL)
+#endif
+
 #define COLUMNS_KERNEL(NAME, KERNEL)                                                                                             \
     DEFINE_KERNEL(NAME, extern "C" __global__ void __launch_bounds__(THREADS, resident<KERNEL>())                                \
-        NAME(const Element *in, Element *out, const Matrix matrix, Carry init, void *memory) {                                   \
+        NAME(const Element *in, Element *out, Matrix matrix, Carry init, void *memory AND_LENGTH) {                              \
         __shared__ KERNEL::Shared shared;                                                                                        \
+        CUT_ROWS(KERNEL)                                                                                                         \
         KERNEL::scan(shared, in, out, matrix, init, memory);                                                                     \
     })
 typedef Columns<Operator, THREADS, RUN, PANEL, false> ColumnScan;

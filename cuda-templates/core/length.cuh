@@ -4,11 +4,16 @@
 // number of items. Their `n` is the most that it may be, so the grid and the memory are those of n
 // items. Blocks without a part return at once. Only blocks of the first tiles draw a ticket, so the
 // join of tiles sees a grid for as many items as there are.
+//
+// LENGTH_ON_DEVICE is the number of items of an element: of a narrow matrix an element is a row.
 #pragma once
 #include "core/types.cuh"
 
 #ifdef LENGTH_ON_DEVICE
 #define AND_LENGTH , const u64 *length
+
+// The number of whole elements, at most n.
+__device__ inline u64 upto_length(u64 n, const u64 *length) { return min(n, *length / LENGTH_ON_DEVICE); }
 
 // Whether the block has a tile, or serves the prefixes of several tiles: as in a grid for n items,
 // at least one, which has `tiles` tiles.
@@ -20,7 +25,7 @@ __device__ inline bool has_tile(u64 n, u32 tile, u32 &tiles) {
 // Makes n the number of items, and `tiles` that of their tiles of TILE items. Returns from a block
 // that has none. Without items the first block does WITHOUT_ITEMS.
 #define CUT_TO_LENGTH(n, tiles, TILE, WITHOUT_ITEMS)                                                                   \
-    n = min(n, *length);                                                                                               \
+    n = upto_length(n, length);                                                                                        \
     if (n == 0 && blockIdx.x == 0 && threadIdx.x == 0) {                                                               \
         WITHOUT_ITEMS;                                                                                                 \
     }                                                                                                                  \
@@ -28,7 +33,7 @@ __device__ inline bool has_tile(u64 n, u32 tile, u32 &tiles) {
 
 // Makes n the number of items, where each block finds its part of any number. Returns if there are none.
 #define TAKE_LENGTH(n)                                                                                                 \
-    n = min(n, *length);                                                                                               \
+    n = upto_length(n, length);                                                                                        \
     if (n == 0) return;
 // Makes x at most the number of items.
 #define AT_MOST_LENGTH(x, n) x = u32(min(u64(x), u64(n)));
@@ -40,7 +45,7 @@ __device__ inline bool has_tile(u64 n, u32 tile, u32 &tiles) {
 // As CUT_TO_LENGTH in a dependent launch whose blocks take tiles of TILE items from the last one down, and
 // which leaves the result without items to the launch before.
 #define CUT_TO_LENGTH_FROM_END(n, TILE)                                                                                \
-    n = min(n, *length);                                                                                               \
+    n = upto_length(n, length);                                                                                        \
     if (u64(gridDim.x - 1 - blockIdx.x) * (TILE) >= n) {                                                               \
         wait_for_launch_before();                                                                                      \
         return;                                                                                                        \

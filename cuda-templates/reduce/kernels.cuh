@@ -7,7 +7,7 @@
 // Returns from a block that has none. `init` is then the result without items.
 #ifdef LENGTH_ON_DEVICE
 #define SHARE_LENGTH(n, stretches, Kernel)                                                                                       \
-    n = min(n, *length);                                                                                                         \
+    n = upto_length(n, length);                                                                                                  \
     stretches = Stretches::of((n + Kernel::SLICE - 1) / Kernel::SLICE, Kernel::WARPS);                                           \
     if (blockIdx.x >= stretches.blocks) return;
 #else

@@ -28,7 +28,7 @@ __device__ inline void cut_segments(Cut &cut, u64 n, Carry empty, Element *out) 
         out[k] = Operator::lower(empty);
 }
 #define SHARE_LENGTH(n, stretches, cut, Kernel)                                                                                  \
-    n = min(n, *length);                                                                                                         \
+    n = upto_length(n, length);                                                                                                  \
     cut_segments(cut, n, empty, out);                                                                                            \
     stretches = Stretches::of((n + Kernel::SLICE - 1) / Kernel::SLICE, Kernel::WARPS);                                           \
     if (n == 0 || blockIdx.x >= stretches.blocks) return;
@@ -57,12 +57,12 @@ segmented_reduce_short(Element *in, u64 n, Carry init, u32 has_init, Carry empty
 
 #if HAS_KERNEL(segmented_reduce_rows)
 extern "C" __global__ void __launch_bounds__(ROW_WARPS * WARP)
-segmented_reduce_rows(Element *in, u64 rows, u32 columns, u32 parts, Carry init, u32 has_init, Element *out AND_LENGTH) {
-    typedef RowReduction<Operator> Kernel;
+segmented_reduce_rows(Element *in, RowShares shares, Carry init, u32 has_init, Element *out AND_LENGTH) {
+    typedef RowReduction<Operator, ROW_CHUNK> Kernel;
     __shared__ Kernel::Shared shared;
 #ifdef LENGTH_ON_DEVICE
-    rows = min(rows, *length / columns);
+    shares.rows = min(shares.rows, *length / shares.columns);
 #endif
-    Kernel::run(shared, in, rows, columns, parts, {init, bool(has_init)}, out);
+    Kernel::run(shared, in, shares, {init, bool(has_init)}, out);
 }
 #endif

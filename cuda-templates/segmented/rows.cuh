@@ -3,16 +3,17 @@
 //   fold    each warp folds its part of a row: the whole row, or one of up to ROW_WARPS parts
 //   block   the parts of a row are joined in order                              one barrier, with parts alone
 //
-// Of rows of less than SHORT_ROW bytes a warp copies many, and each lane folds whole ones (`fold_short`).
+// Of short rows a warp copies many, and each lane folds whole ones (`fold_short`).
 //
 // Blocks take rows in order, so what the grid reads at one time lies together. Without flags, a search or a
 // ticket, rows take the time for which their items are read.
 #pragma once
 #include "core/stage.cuh"
 #include "core/warp_scan.cuh"
-#include "segmented/contract.cuh" // `ROW_WARPS`, which the host shares: src/cuda/segmented/contract.rs
+#include "segmented/contract.cuh" // `RowShares`, which the host shares: src/cuda/segmented/contract.rs
 
-template <class Operator> struct RowReduction {
+// A warp copies up to CHUNK items at once: `row_chunk` in src/cuda/segmented/tuning.rs.
+template <class Operator, u32 CHUNK> struct RowReduction {
     typedef typename Operator::Element Element;
     typedef typename Operator::Carry Carry;
 
@@ -20,22 +21,21 @@ template <class Operator> struct RowReduction {
     static constexpr bool TILES = sizeof(Vector) % sizeof(Element) == 0;
     static constexpr u32 OWN = TILES ? sizeof(Vector) / sizeof(Element) : 1; // items of a unit
     struct alignas(TILES ? sizeof(Vector) : alignof(Element)) Unit { Element item[OWN]; };
-    // Units of a lane at once. An odd number puts adjacent lanes' units into different banks.
-    static constexpr u32 UNITS = (ROW_VECTORS * sizeof(Vector) / sizeof(Unit) - 1) | 1;
-    static constexpr u32 CHUNK = WARP * UNITS * OWN; // items
+    static constexpr u32 UNITS = CHUNK / (WARP * OWN); // of a lane at once
+    static_assert(CHUNK == WARP * UNITS * OWN && UNITS % 2 == 1, "adjacent lanes' units begin in different banks");
 
     struct Shared {
         Unit stage[ROW_WARPS][WARP * UNITS];
         Carry carry[ROW_WARPS]; // each warp's fold
     };
 
-    // The kernel body. Each row has `parts` warps of a block, or if they are 0 a lane. `init` is combined before
-    // each row.
-    static __device__ void run(Shared &shared, const Element *in, u64 rows, u32 columns, u32 parts, Maybe<Carry> init,
+    // The kernel body. `init` is combined before each row.
+    static __device__ void run(Shared &shared, const Element *in, const RowShares &shares, Maybe<Carry> init,
                                Element *out) {
         u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
-        if (parts == 0) return fold_short(shared.stage[warp], in, rows, columns, init, out, lane);
-        u32 part = warp % parts;
+        if (shares.of_warp > 1) return fold_short(shared.stage[warp], in, shares, init, out, lane);
+        u64 rows = shares.rows;
+        u32 columns = shares.columns, parts = shares.parts, part = warp % parts;
         u64 row = u64(blockIdx.x) * (blockDim.x / WARP / parts) + warp / parts;
 
         // ---- fold. A part begins a line if the row does.
@@ -56,14 +56,13 @@ template <class Operator> struct RowReduction {
     }
 
   private:
-    // By one warp: short rows, of which a lane folds whole ones. The warp's rows are a multiple of 32, so they
-    // begin a vector if the first row does.
-    static __device__ void fold_short(Unit *stage, const Element *in, u64 rows, u32 columns, Maybe<Carry> init,
+    // By one warp: short rows, of which a lane folds whole ones.
+    static __device__ void fold_short(Unit *stage, const Element *in, const RowShares &shares, Maybe<Carry> init,
                                       Element *out, u32 lane) {
-        u32 of_warp = CHUNK / (columns * WARP) * WARP; // as in `RowGrid::of`
-        u64 first = (u64(blockIdx.x) * blockDim.x + threadIdx.x) / WARP * of_warp;
-        if (first >= rows) return;
-        u32 count = u32(min(rows - first, u64(of_warp)));
+        u32 columns = shares.columns;
+        u64 first = (u64(blockIdx.x) * blockDim.x + threadIdx.x) / WARP * shares.of_warp;
+        if (first >= shares.rows) return;
+        u32 count = u32(min(shares.rows - first, u64(shares.of_warp)));
         load(stage, in + first * columns, count * columns, lane);
         wait_for_copies();
         __syncwarp();

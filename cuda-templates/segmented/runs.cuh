@@ -85,7 +85,8 @@ template <class Operator, class Shape> struct RunReduceWalk : SegmentedWalk<Oper
         for (u32 i = lane; i < own; i += WARP)
             if (to + i < results.capacity) results.out[to + i] = items[i];
         if (!has_keys()) return;
-        u32 size = this->cut.size, fit = number < results.capacity ? u32(min(results.capacity - number, u64(own))) : 0;
+        u32 size = this->cut.size, some = own - (this->in.n - first < ITEMS); // item n is a head without a key
+        u32 fit = number < results.capacity ? u32(min(results.capacity - number, u64(some))) : 0;
         u8 *keys = (u8 *)results.keys + number * size;
         if (!has_staged_keys()) return put_keys(keys, fit, lane);
         with_key_word([&](auto word) {

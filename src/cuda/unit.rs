@@ -26,7 +26,12 @@ pub(crate) fn included<'t>(templates: &[(&'t str, &'t str)], text: &'t str) -> V
 
 /// The text of a unit whose kernels read the number of items from memory (`core/length.cuh`).
 pub(crate) fn with_length(source: &str) -> String {
-    format!("#define LENGTH_ON_DEVICE\n{source}")
+    with_length_of(1, source)
+}
+
+/// The same of a unit whose elements have so many items each.
+pub(crate) fn with_length_of(items: usize, source: &str) -> String {
+    format!("#define LENGTH_ON_DEVICE {items}\n{source}")
 }
 
 /// The parts of a unit, a text for each kernel, so that kernels are compiled in parallel. If a

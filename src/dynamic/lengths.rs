@@ -168,7 +168,8 @@ impl Expand<'_> {
     pub fn run(self, offsets: View<'_>, segments: Type) -> Result<Array, Error> {
         let on = self.site.stream();
         let total = with_index!(EXPAND, STARTS, offsets.ty(), O => with_index!(EXPAND, SEGMENTS, segments, I => {
-            total::<I, O>(offsets.typed::<O>().view(), on.or(offsets.stream()))
+            let n = offsets.len().saturating_sub(1);
+            total::<I, O>(offsets.typed::<O>().view(), n, on.or(offsets.stream()))
         }))?;
         let mut output = Array::beside(EXPAND, segments, total, &offsets, on)?;
         self.run_into(offsets, output.view_mut())?;

@@ -188,6 +188,7 @@ fn replays() {
     let mut b = stream.alloc_zeros::<f32>(n + 1).unwrap();
     let mut lasts = stream.alloc_zeros::<u32>(columns).unwrap();
     let mut none_out = stream.alloc_zeros::<u32>(columns).unwrap();
+    let (mut length, mut some_out) = (stream.alloc_zeros::<u64>(1).unwrap(), none_out.clone());
 
     let sum = scan::<Sum, u32>().exclusive().init(7).columns(columns);
     let max = scan::<Max, f32>().reverse().columns(columns);
@@ -195,12 +196,14 @@ fn replays() {
     sum.prepare(rows, &mut workspace).unwrap();
     max.prepare(rows, &mut workspace).unwrap();
     last.prepare(rows, &mut workspace).unwrap();
+    last.len(&length).prepare(rows, &mut workspace).unwrap();
     let held = workspace.bytes();
     stream.begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL).unwrap();
     sum.workspace(&mut workspace).run_into(&a, &mut a_out).unwrap();
     max.workspace(&mut workspace).run_in_place(&mut b.slice_mut(1..)).unwrap();
     last.workspace(&mut workspace).run_into(&a, &mut lasts).unwrap();
     last.workspace(&mut workspace).run_into(&a.slice(..0), &mut none_out).unwrap();
+    last.workspace(&mut workspace).len(&length).run_into(&a, &mut some_out).unwrap();
     let refused = last.workspace(&mut workspace).run(&a).unwrap_err();
     assert!(matches!(refused, Error::Capturing { primitive: "reduce", .. }), "{refused}");
     let flags = CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
@@ -212,6 +215,8 @@ fn replays() {
         stream.memcpy_htod(&x, &mut a).unwrap();
         stream.memcpy_htod(&y, &mut b).unwrap();
         stream.memset_zeros(&mut none_out).unwrap();
+        let some = (1 + rng.below(rows)) * columns;
+        stream.memcpy_htod(&[some as u64], &mut length).unwrap();
         graph.launch().unwrap();
         let options = Options { exclusive: true, init: Some(7), reverse: false };
         let expected = columns_oracle::<Sum, u32>(&x, columns, options);
@@ -222,6 +227,7 @@ fn replays() {
         assert_same(&stream.clone_dtoh(&b).unwrap(), &expected, &replay);
         assert_same(&stream.clone_dtoh(&lasts).unwrap(), &x[n - columns..], &replay);
         assert_eq!(stream.clone_dtoh(&none_out).unwrap(), vec![3; columns], "{replay}");
+        assert_same(&stream.clone_dtoh(&some_out).unwrap(), &x[some - columns..some], &replay);
     }
 }
 

@@ -23,8 +23,13 @@ impl Part {
     }
     /// Applies `change` to each row of a copy: in place, and side by side.
     fn changed(&self, x: &[u32], change: impl Fn(&[u32]) -> Vec<u32>) -> (Vec<u32>, Vec<u32>) {
+        self.changed_upto(usize::MAX, x, change)
+    }
+    /// The same of the first `n` items in rows, by `len`: the last row may have fewer than others.
+    fn changed_upto(&self, n: usize, x: &[u32], change: impl Fn(&[u32]) -> Vec<u32>) -> (Vec<u32>, Vec<u32>) {
         let (mut apart, mut together) = (x.to_vec(), Vec::new());
-        for row in self.rows() {
+        for (r, row) in self.rows().enumerate() {
+            let row = row.start..row.start + n.saturating_sub(r * self.columns).min(self.columns);
             let changed = change(&self.x[row.clone()]);
             apart[row].copy_from_slice(&changed);
             together.extend(changed);
@@ -112,6 +117,74 @@ macro_rules! check {
         assert_same(&get(&keys), &in_place, &what);
         assert_same(&get(&payload), &in_place, &what);
     }};
+}
+
+macro_rules! check_counted {
+    ($part:expr, $rng:expr, $engine:expr) => {{
+        let (part, rng, engine): (&Part, &mut Rng, _) = ($part, $rng, &$engine);
+        let (columns, stride, x) = (part.columns, part.stride, engine.put(&part.x));
+        let other: Vec<u32> = noise(rng, part.x.len());
+        let in_rows = part.rows().count() * columns;
+        let [some, whole] = [in_rows, in_rows / columns].map(|most| rng.below(most + 1));
+        for count in [0, some, whole * columns, in_rows + 1, usize::MAX] {
+            let n = count.min(in_rows);
+            let what = format!("{count} items in {columns} columns of {stride}, {} items", part.x.len());
+            let length = engine.put(&[count as u64]);
+
+            let scan = || scan::<Sum, u32>().exclusive().reverse().rows(columns).len(&length).stride(stride);
+            let (in_other, together) = part.changed_upto(n, &other, suffix_sums);
+            assert_same(&engine.get(&scan().run(&x).unwrap())[..n], &together, &what);
+            let mut output = engine.put(&other);
+            scan().run_into(&x, &mut output).unwrap();
+            assert_same(&engine.get(&output), &in_other, &what);
+            let mut data = engine.put(&part.x);
+            scan().run_in_place(&mut data).unwrap();
+            assert_same(&engine.get(&data), &part.changed_upto(n, &part.x, suffix_sums).0, &what);
+
+            let reduce = || reduce::<Max, u32>().len(&length).rows(columns).stride(stride);
+            let whole = part.rows().take(n / columns);
+            let most: Vec<u32> = whole.map(|row| part.x[row].iter().copied().max().unwrap()).collect();
+            assert_same(&engine.get(&reduce().run(&x).unwrap())[..most.len()], &most, &what);
+            let before = vec![7; in_rows / columns + 1];
+            let mut output = engine.put(&before);
+            reduce().run_into(&x, &mut output).unwrap();
+            assert_same(&engine.get(&output), &[&most[..], &before[most.len()..]].concat(), &what);
+
+            let sort = || sort::<u32>().descending().bits(0..6).rows(columns).len(&length).stride(stride);
+            let (in_other, together) = part.changed_upto(n, &other, sorted);
+            let (in_place, _) = part.changed_upto(n, &part.x, sorted);
+            assert_same(&engine.get(&sort().run(&x).unwrap())[..n], &together, &what);
+            let mut output = engine.put(&other);
+            sort().run_into(&x, &mut output).unwrap();
+            assert_same(&engine.get(&output), &in_other, &what);
+            let (_, local) = part.changed_upto(n, &part.x, positions);
+            assert_same(&engine.get(&sort().local_indices::<u32, _>(&x).unwrap())[..n], &local, &what);
+            let (keys, payload) = sort().run_pairs::<u32, _, _>(&x, &x).unwrap();
+            assert_same(&engine.get(&keys)[..n], &together, &what);
+            assert_same(&engine.get(&payload)[..n], &together, &what);
+            let (mut keys, mut payload) = (engine.put(&part.x), engine.put(&part.x));
+            sort().run_pairs_in_place::<u32, _, _>(&mut keys, &mut payload).unwrap();
+            assert_same(&engine.get(&keys), &in_place, &what);
+            assert_same(&engine.get(&payload), &in_place, &what);
+        }
+    }};
+}
+
+#[test]
+fn counted_strided_rows_on_the_host() {
+    let mut rng = Rng::new();
+    for part in shapes(&mut rng) {
+        check_counted!(&part, &mut rng, OnHost);
+    }
+}
+
+#[test]
+fn counted_strided_rows_on_the_device() {
+    let engine = or_skip!(OnDevice::new());
+    let mut rng = Rng::new();
+    for part in shapes(&mut rng) {
+        check_counted!(&part, &mut rng, engine);
+    }
 }
 
 #[test]

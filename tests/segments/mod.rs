@@ -10,6 +10,8 @@ use parascan::{Error, Index, Workspace, expand, offsets, pack};
 use std::fmt::Debug;
 use std::sync::Arc;
 
+mod length;
+
 /// Distributions of segment lengths.
 #[derive(Clone, Copy, Debug)]
 enum Lengths {

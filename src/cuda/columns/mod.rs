@@ -4,10 +4,11 @@ use super::contract::{BEFORE_STATUS, status_bytes};
 use super::kernels::Kernels;
 use super::library::{self, Caller, Program};
 use super::reduce::unit::reduce_shapes;
-use super::reduce::{self, ReduceArguments, ReducePlan, ReduceProgram, check_element};
+use super::reduce::{self, Counted, ReduceArguments, ReducePlan, ReduceProgram, check_element};
 use super::scan::tuning::TUNING;
 use super::scan::unit::{Unit, shapes_by_architecture};
 use super::scan::{self, ScanArguments, ScanProgram, unit_of};
+use super::unit::{with_length, with_length_of};
 use crate::{Element, Error, Operator, Strategy};
 use cudarc::driver::sys::{self, CUdeviceptr, CUstream};
 use std::any::{TypeId, type_name};
@@ -91,26 +92,35 @@ fn rows_source(unit: &Unit, work: Work, columns: usize) -> String {
     }
 }
 
-/// The names of the programs on rows, by the number of columns.
+/// The names of the programs on panels, and of those that read the number of items from memory.
+const PANEL_PROGRAMS: [&str; 2] = [PANELS, "columns of a length in memory"];
+
+/// The same on rows, by the number of columns.
 macro_rules! programs {
-    ($primitive:literal: $($columns:literal)*) => { [$(concat!($primitive, " of rows of ", $columns)),*] };
+    ($primitive:literal: $($columns:literal)*) => { [
+        [$(concat!($primitive, " of rows of ", $columns)),*],
+        [$(concat!($primitive, " of a length in memory, of rows of ", $columns)),*],
+    ] };
 }
-const SCAN_PROGRAMS: [&str; ROW_BYTES + 1] =
+type Programs = [[&'static str; ROW_BYTES + 1]; 2];
+const SCAN_PROGRAMS: Programs =
     programs!("scan": 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32);
-const REDUCE_PROGRAMS: [&str; ROW_BYTES + 1] =
+const REDUCE_PROGRAMS: Programs =
     programs!("reduce": 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32);
 
-fn program_of_rows(work: Work, columns: usize) -> (&'static str, &'static [&'static str]) {
+fn program_of_rows(work: Work, columns: usize, is_counted: bool) -> (&'static str, &'static [&'static str]) {
     match work {
-        Work::Scan => (SCAN_PROGRAMS[columns], scan::KERNELS),
-        Work::Reduce => (REDUCE_PROGRAMS[columns], &reduce::KERNELS),
+        Work::Scan => (SCAN_PROGRAMS[usize::from(is_counted)][columns], scan::KERNELS),
+        Work::Reduce => (REDUCE_PROGRAMS[usize::from(is_counted)][columns], &reduce::KERNELS),
     }
 }
 
-/// The kernels for a matrix of `columns` columns. Loads them unless they are loaded.
+/// The kernels for a matrix of `columns` columns; if `is_counted` they read the number of items from memory. Loads
+/// them unless they are loaded.
 pub(crate) fn load<Op: Operator<T>, T: Element>(
     work: Work,
     columns: usize,
+    is_counted: bool,
     caller: &dyn Caller,
 ) -> Result<&'static Kernels, Error> {
     let load = |program: &'static str, names: &[&str], built_in, source: &dyn Fn() -> String| {
@@ -121,15 +131,25 @@ pub(crate) fn load<Op: Operator<T>, T: Element>(
         })
     };
     match (Form::of::<Op, T>(columns), work) {
+        (Form::Sequence, Work::Scan) if is_counted => {
+            scan::load::<Op, T>(ScanProgram::counted(Strategy::Auto)?, caller)
+        }
+        (Form::Sequence, Work::Reduce) if is_counted => ReduceProgram::counted::<Op, T>().load(caller),
         (Form::Sequence, Work::Scan) => scan::load::<Op, T>(ScanProgram::of(Strategy::Auto), caller),
         (Form::Sequence, Work::Reduce) => ReduceProgram::value::<Op, T>().load(caller),
         (Form::Rows, _) => {
-            let (program, names) = program_of_rows(work, columns);
-            load(program, names, None, &|| rows_source(&unit_of::<Op, T>(), work, columns))
+            let (program, names) = program_of_rows(work, columns, is_counted);
+            load(program, names, None, &|| {
+                let source = rows_source(&unit_of::<Op, T>(), work, columns);
+                if is_counted { with_length_of(columns, &source) } else { source }
+            })
         }
         (Form::Panels, _) => {
-            let built_in = const { library::built_in(panels_key(&unit_of::<Op, T>())) };
-            load(PANELS, &KERNELS, built_in, &|| panels_source(&unit_of::<Op, T>()))
+            let built_in = const { library::built_in(panels_key(&unit_of::<Op, T>())) }.filter(|_| !is_counted);
+            load(PANEL_PROGRAMS[usize::from(is_counted)], &KERNELS, built_in, &|| {
+                let source = panels_source(&unit_of::<Op, T>());
+                if is_counted { with_length(&source) } else { source }
+            })
         }
     }
 }
@@ -243,9 +263,13 @@ pub(crate) struct ColumnsArguments<C> {
     pub(crate) input: CUdeviceptr,
     pub(crate) output: CUdeviceptr,
     pub(crate) rows: usize,
+    /// The address of the number of items, if it lies in memory; `rows` is then the most.
+    pub(crate) length: Option<CUdeviceptr>,
     /// The value before each column's first item: `init`, or the identity of an exclusive scan. An
     /// exclusive scan has one.
     pub(crate) first: Option<C>,
+    /// The result of a column without items, which a reduction of a length in memory has.
+    pub(crate) empty: Option<C>,
     pub(crate) exclusive: bool,
     pub(crate) reverse: bool,
     /// `ColumnsPlan::words` bytes, zero.
@@ -258,8 +282,9 @@ impl<C: Element> ColumnsArguments<C> {
     /// Launches the kernel. Does not wait.
     ///
     /// # Safety
-    /// - `kernels` are those of the operator and its element for the matrix, and the plan is for
-    ///   the matrix and the kernels' architecture. The matrix has at least one item.
+    /// - `kernels` are those of the operator and its element for the matrix, counted ones with a
+    ///   `length`, and the plan is for the matrix and the kernels' architecture. The matrix has at least
+    ///   one item. A `length` is a `u64` of device memory.
     /// - Input and output are the matrix in device memory, equal or disjoint, or in a reduce the
     ///   output is one element a column. The addresses of words and scratch memory are multiples of
     ///   16. All are valid until the stream is past the call, and nothing else uses words and
@@ -269,19 +294,20 @@ impl<C: Element> ColumnsArguments<C> {
         fn p<A>(argument: &A) -> *const c_void {
             std::ptr::from_ref(argument).cast()
         }
-        let ColumnsArguments { input, output, rows: n, first, exclusive, reverse, words, scratch } = *self;
+        let ColumnsArguments { input, output, rows: n, length, first, empty, exclusive, reverse, words, scratch } =
+            *self;
         // A row has a carry of each column, and at most `ROW_BYTES` of them. The kernel reads those
         // of its columns.
         let init = first.map(|first| [first; ROW_BYTES]);
         match plan.cut {
             Cut::ScanRows(plan) => {
-                let length = None;
                 let arguments = ScanArguments { input, output, n, length, init, exclusive, reverse, words, scratch };
                 // SAFETY: the caller's: the kernels are those of scan on rows.
                 unsafe { arguments.launch(&plan, kernels, stream) }
             }
             Cut::ReduceRows(plan) => {
-                let length = None;
+                let empty = [empty.unwrap_or_else(C::zeroed); ROW_BYTES];
+                let length = length.map(|address| Counted { address, empty });
                 let arguments = ReduceArguments { input, output, n, length, init, words, scratch };
                 // SAFETY: the caller's: the kernels are those of reduce on rows.
                 unsafe { arguments.launch(&plan, kernels, stream) }
@@ -290,12 +316,15 @@ impl<C: Element> ColumnsArguments<C> {
                 let flags = (if exclusive { COLUMNS_EXCLUSIVE } else { 0 })
                     | (if reverse { COLUMNS_REVERSE } else { 0 })
                     | (if first.is_some() { COLUMNS_INIT } else { 0 });
-                let (matrix, init) = (Matrix { flags, ..matrix }, first.unwrap_or_else(C::zeroed));
-                let arguments = [p(&input), p(&output), p(&matrix), p(&init), p(&words)];
+                let (matrix, init) = (Matrix { flags, ..matrix }, first.or(empty).unwrap_or_else(C::zeroed));
+                let at = length.unwrap_or(0);
+                let arguments = [p(&input), p(&output), p(&matrix), p(&init), p(&words), p(&at)];
+                // Only counted programs have the last one.
+                let arguments = &arguments[..arguments.len() - usize::from(length.is_none())];
                 let blocks = matrix.tiles * matrix.panels;
                 // SAFETY: the arguments are those of the kernels in columns/kernels.cuh; the caller
                 // vouches for the rest.
-                unsafe { kernels.launch(work as usize, blocks, THREADS as u32, stream, &arguments) }
+                unsafe { kernels.launch(work as usize, blocks, THREADS as u32, stream, arguments) }
             }
         }
     }
@@ -362,10 +391,14 @@ mod tests {
                     texts.push(([75, 90][texts.len() % 2], name, source));
                 };
                 add("panels", panels_source(&unit));
+                add("panels of a length in memory", with_length(&panels_source(&unit)));
                 for columns in $columns {
                     assert_eq!(Form::of::<$op, $t>(columns), Form::Rows);
                     add(&format!("scan of rows of {columns}"), rows_source(&unit, Work::Scan, columns));
                     add(&format!("reduce of rows of {columns}"), rows_source(&unit, Work::Reduce, columns));
+                    let work = [Work::Scan, Work::Reduce][columns % 2];
+                    let source = with_length_of(columns, &rows_source(&unit, work, columns));
+                    add(&format!("{work:?} of a length in memory, of rows of {columns}"), source);
                 }
             )* };
         }
@@ -380,8 +413,9 @@ mod tests {
     fn parts() {
         let unit = unit_of::<Sum, f32>();
         library::parts_have_a_kernel_each(&panels_source(&unit), &KERNELS);
+        library::parts_have_a_kernel_each(&with_length(&panels_source(&unit)), &KERNELS);
         for work in [Work::Scan, Work::Reduce] {
-            library::parts_have_a_kernel_each(&rows_source(&unit, work, 2), program_of_rows(work, 2).1);
+            library::parts_have_a_kernel_each(&rows_source(&unit, work, 2), program_of_rows(work, 2, false).1);
         }
     }
 
@@ -394,8 +428,9 @@ mod tests {
         assert_eq!((of(0), of(1)), (Form::Panels, Form::Sequence));
         assert_eq!((2..=9).filter(|&columns| Form::of::<Max, f32>(columns) == Form::Rows).count(), 7);
         assert_eq!(Form::of::<Sum, f32>(usize::MAX), Form::Panels);
-        assert_eq!(program_of_rows(Work::Scan, 13).0, "scan of rows of 13");
-        assert_eq!(program_of_rows(Work::Reduce, ROW_BYTES).0, "reduce of rows of 32");
+        assert_eq!(program_of_rows(Work::Scan, 13, false).0, "scan of rows of 13");
+        assert_eq!(program_of_rows(Work::Reduce, ROW_BYTES, false).0, "reduce of rows of 32");
+        assert_eq!(program_of_rows(Work::Scan, 7, true).0, "scan of a length in memory, of rows of 7");
     }
 
     /// The run is odd, so that the runs of a warp begin in different banks, and a tile fits.

@@ -20,11 +20,8 @@ constants! {
         FIND_THREADS: u32 = 256;
         /// Threads of a block of the kernels of short inputs.
         SHORT_INPUT_THREADS: u32 = 128;
-        /// The most warps of a block of the kernel of rows, and the vectors that a lane folds at once.
+        /// The most warps of a block of the kernel of rows.
         ROW_WARPS: u32 = 8;
-        ROW_VECTORS: u32 = 9;
-        /// Rows of fewer bytes are folded by a lane each.
-        SHORT_ROW: u32 = 64;
     }
 }
 
@@ -43,8 +40,22 @@ shared! {
     }
 }
 
+shared! {
+    /// How the warps of the kernel of rows share them.
+    struct RowShares {
+        rows: u64 = "u64 rows";
+        /// Items of a row.
+        columns: u32 = "u32 columns";
+        /// Warps of a row: one, or some of a block, which have a part of it each.
+        parts: u32 = "u32 parts";
+        /// Rows of a warp: one, or several, of which each lane folds whole ones.
+        of_warp: u32 = "u32 of_warp";
+    }
+}
+
 /// The text of `segmented/contract.cuh`.
 #[allow(dead_code, reason = "build.rs writes the header")]
 pub(crate) fn text() -> String {
-    header("segmented", &[enumerators(), Cut::definition(&[Cut::layout("Cut")])])
+    let cut = Cut::definition(&[Cut::layout("Cut")]);
+    header("segmented", &[enumerators(), cut, RowShares::definition(&[RowShares::layout("RowShares")])])
 }

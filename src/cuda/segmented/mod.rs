@@ -534,9 +534,10 @@ impl<C: Element> SegmentedReduceArguments<C> {
         let (init, has_init) = (first.unwrap_or_else(C::zeroed), u32::from(first.is_some()));
         let empty = empty.unwrap_or_else(C::zeroed);
         let (n, at) = (n as u64, length.unwrap_or(0));
-        if let Some(RowGrid { blocks, warps, parts }) = row_grid {
-            let (rows, columns) = (cut.segments, cut.columns as u32); // `RowGrid::of` limits the columns
-            let arguments = [p(&input), p(&rows), p(&columns), p(&parts), p(&init), p(&has_init), p(&output), p(&at)];
+        if let Some(RowGrid { blocks, warps, parts, of_warp }) = row_grid {
+            let columns = cut.columns as u32; // `RowGrid::of` limits them
+            let shares = contract::RowShares { rows: cut.segments, columns, parts, of_warp };
+            let arguments = [p(&input), p(&shares), p(&init), p(&has_init), p(&output), p(&at)];
             // SAFETY: the arguments are those of the kernel in segmented/reduce_kernels.cuh; the caller
             // vouches for the rest.
             return unsafe {

@@ -1,7 +1,7 @@
 //! The shapes of the kernels of reduce of runs, of rows and of short inputs. Scan by segment has those of scan, reduce
 //! by segment `segmented_ranges` of reduce.
 
-use super::contract::{ROW_VECTORS, ROW_WARPS, SHORT_INPUT_THREADS, SHORT_ROW};
+use super::contract::{ROW_WARPS, SHORT_INPUT_THREADS};
 use crate::cuda::scan::tuning::{TUNING, Tuning, range};
 use crate::cuda::tuning::LONG;
 
@@ -41,24 +41,28 @@ pub(crate) const fn is_short(n: usize, segments: usize, tile: usize) -> bool {
     n <= tile || n <= MOST_TILES * tile && n <= segments.saturating_mul(MEAN_TILES * tile)
 }
 
-/// A launch of the kernel of rows: blocks, warps of a block, and warps of a row, 0 if a lane folds it.
+/// A launch of the kernel of rows: blocks, warps of a block, and as in `RowShares` warps of a row and rows of a
+/// warp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RowGrid {
     pub(crate) blocks: u32,
     pub(crate) warps: u32,
     pub(crate) parts: u32,
+    pub(crate) of_warp: u32,
 }
 
-/// Elements of `size` bytes in a chunk, `RowReduction::CHUNK` in `segmented/rows.cuh`.
-const fn row_chunk(size: usize) -> usize {
-    let of_vector = if 16_usize.is_multiple_of(size) { 16 / size } else { 1 };
-    32 * ((ROW_VECTORS as usize * 16 / (of_vector * size) - 1) | 1) * of_vector
+/// Elements of `size` bytes that a warp of the kernel of rows copies to shared memory at once: of a lane up to 144
+/// bytes, an odd number of vectors, or of elements that tile none.
+pub(crate) const fn row_chunk(size: usize) -> usize {
+    let of_unit = if 16_usize.is_multiple_of(size) { 16 / size } else { 1 };
+    32 * ((144 / (of_unit * size) - 1) | 1) * of_unit
 }
 
 impl RowGrid {
     /// The launch for rows of so many elements of `size` bytes, if the kernel takes them. A row has a warp for
     /// each 4 KiB, up to a block. Shorter rows leave lanes idle, so the kernel takes few of them, except for those
-    /// of less than 64 bytes: a lane folds each. Lanes with rows of 64 bytes would read the same banks. Of long rows
+    /// of less than 64 bytes: a lane folds each, and a warp a multiple of 32, so that its rows begin a vector if the
+    /// first row does. Lanes with rows of 64 bytes would read the same banks. Of long rows
     /// the kernel takes enough for all multiprocessors. Rows that begin inside a vector are copied element by
     /// element, which is slow for elements of 1 and 2 bytes.
     ///
@@ -66,10 +70,10 @@ impl RowGrid {
     pub(crate) fn of(rows: usize, columns: usize, size: usize) -> Option<RowGrid> {
         const KIB: usize = 1 << 10;
         let bytes = columns.saturating_mul(size);
-        if rows > 0 && size >= 4 && (1..SHORT_ROW as usize).contains(&bytes) {
+        if rows > 0 && size >= 4 && (1..64).contains(&bytes) {
             let of_warp = row_chunk(size) / (columns * 32) * 32;
             let blocks = rows.div_ceil(of_warp * ROW_WARPS as usize);
-            return Some(RowGrid { blocks: blocks as u32, warps: ROW_WARPS, parts: 0 });
+            return Some(RowGrid { blocks: blocks as u32, warps: ROW_WARPS, parts: 1, of_warp: of_warp as u32 });
         }
         let shortest = if rows <= 8192 { KIB / 2 } else { 2 * KIB };
         let longest = if rows < 64 { 128 * KIB } else { 256 * KIB };
@@ -79,7 +83,7 @@ impl RowGrid {
         let parts = bytes.div_ceil(4 * KIB).min(ROW_WARPS as usize);
         let of_block = ROW_WARPS as usize / parts; // rows
         let (blocks, warps) = (rows.div_ceil(of_block) as u32, (of_block * parts) as u32);
-        Some(RowGrid { blocks, warps, parts: parts as u32 })
+        Some(RowGrid { blocks, warps, parts: parts as u32, of_warp: 1 })
     }
 }
 
@@ -90,10 +94,14 @@ mod tests {
     #[test]
     fn rows() {
         let parts = |rows, bytes: usize| RowGrid::of(rows, bytes / 4, 4).map(|grid| grid.parts);
-        assert_eq!(RowGrid::of(9, 1 << 10, 4), Some(RowGrid { blocks: 2, warps: 8, parts: 1 }));
-        assert_eq!(RowGrid::of(9, (2 << 10) + 1, 4), Some(RowGrid { blocks: 5, warps: 6, parts: 3 }));
-        assert_eq!([parts(9, 4), parts(9, 60), parts(8193, 64), parts(0, 4)], [Some(0), Some(0), None, None]);
-        assert_eq!(RowGrid::of(8 * 288 + 1, 4, 4), Some(RowGrid { blocks: 2, warps: 8, parts: 0 }));
+        let of_warp = |rows, bytes: usize| RowGrid::of(rows, bytes / 4, 4).map(|grid| grid.of_warp);
+        assert_eq!(RowGrid::of(9, 1 << 10, 4), Some(RowGrid { blocks: 2, warps: 8, parts: 1, of_warp: 1 }));
+        assert_eq!(RowGrid::of(9, (2 << 10) + 1, 4), Some(RowGrid { blocks: 5, warps: 6, parts: 3, of_warp: 1 }));
+        assert_eq!(
+            [of_warp(9, 4), of_warp(9, 60), of_warp(8193, 64), of_warp(0, 4)],
+            [Some(1152), Some(64), None, None]
+        );
+        assert_eq!(RowGrid::of(8 * 288 + 1, 4, 4), Some(RowGrid { blocks: 2, warps: 8, parts: 1, of_warp: 288 }));
         assert_eq!([row_chunk(4), row_chunk(16), row_chunk(12), row_chunk(32)], [1152, 288, 352, 96]);
         assert_eq!([parts(0, 4096), parts(1, 508), parts(8193, 2044), parts(63, (128 << 10) + 4)], [None; 4]);
         assert_eq!([parts(8192, 512), parts(8193, 2048), parts(64, 256 << 10)], [Some(1), Some(1), Some(8)]);

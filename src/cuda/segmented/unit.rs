@@ -1,6 +1,6 @@
 //! The texts of the units of scan and reduce by segment: an operator on an element.
 
-use super::tuning::{RUNS, short_items};
+use super::tuning::{RUNS, row_chunk, short_items};
 use crate::cuda::contract::asserted_status;
 use crate::cuda::reduce::tuning::segmented_ranges;
 use crate::cuda::reduce::unit::shapes;
@@ -59,6 +59,7 @@ pub(crate) fn segmented_reduce_source(unit: &Unit) -> String {
     let room =
         format!("static_assert(sizeof(Share<Operator>) <= {bytes}, \"the host allots {bytes} bytes for a share\");\n");
     let shapes = shapes(unit.element.size, segmented_ranges) + &short(unit);
+    let shapes = shapes + &format!("constexpr u32 ROW_CHUNK = {};\n", row_chunk(unit.element.size));
     unit.around("segmented/reduce.cuh", &shapes, &room, "segmented/reduce_kernels.cuh")
 }
 

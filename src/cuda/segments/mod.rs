@@ -2,6 +2,7 @@
 
 use super::kernels::Kernels;
 use super::library::{self, Caller, Program};
+use super::unit::with_length;
 use crate::{Error, Index};
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
 use std::any::TypeId;
@@ -27,16 +28,19 @@ const KERNELS: [&str; 8] = [
     "expand_u64_u64",
 ];
 const NAME: &str = "segments";
+const COUNTED: &str = "segments of a length in memory";
 
 /// The type that identifies these kernels in the table of loaded kernels.
 enum Segments {}
 
-/// The kernels. Loads them unless they are loaded.
-pub(crate) fn load(caller: &dyn Caller) -> Result<&'static Kernels, Error> {
-    library::load(TypeId::of::<Segments>(), NAME, caller, &KERNELS, &|| Program {
-        name: NAME.to_owned(),
-        source: segments_source(),
-        built_in: const { library::built_in(SEGMENTS_KEY) },
+/// The kernels; those that read the number of segments from memory if `is_counted`. Loads them unless they are
+/// loaded.
+pub(crate) fn load(is_counted: bool, caller: &dyn Caller) -> Result<&'static Kernels, Error> {
+    let name = if is_counted { COUNTED } else { NAME };
+    library::load(TypeId::of::<Segments>(), name, caller, &KERNELS, &|| Program {
+        name: name.to_owned(),
+        source: if is_counted { with_length(&segments_source()) } else { segments_source() },
+        built_in: const { library::built_in(SEGMENTS_KEY) }.filter(|_| !is_counted),
     })
 }
 
@@ -79,6 +83,8 @@ pub(crate) struct PackArguments {
     /// The index in the output at which each segment begins, and the end of the last one.
     pub(crate) offsets: CUdeviceptr,
     pub(crate) n: usize,
+    /// The number of segments, if it lies in memory; `n` is then the most. Only for kernels that read it.
+    pub(crate) length: Option<CUdeviceptr>,
     /// The output, and its capacity in items.
     pub(crate) output: CUdeviceptr,
     pub(crate) capacity: usize,
@@ -91,7 +97,7 @@ impl PackArguments {
     /// [`Error::TooLong`], [`Error::Driver`].
     ///
     /// # Safety
-    /// - `kernels` are those of `load`.
+    /// - `kernels` are those of `load`, counted ones with a `length`, which is a `u64` of device memory.
     /// - All arrays lie in the device's memory, as long as the arguments say, and are valid until
     ///   the stream is past the call. The output is disjoint from the others, and nothing else uses
     ///   it meanwhile.
@@ -102,21 +108,24 @@ impl PackArguments {
         kernels: &Kernels,
         stream: CUstream,
     ) -> Result<(), Error> {
-        let PackArguments { size, align, items, len, begins, offsets, n, output, capacity } = *self;
+        let PackArguments { size, align, items, len, begins, offsets, n, length, output, capacity } = *self;
         let ends = Ends { offsets, n: n as u64, capacity: capacity as u64, unit: size as u32 };
-        let bytes = (len * size) as u64;
-        let arguments: [*const c_void; 5] = [
+        let (bytes, at) = ((len * size) as u64, length.unwrap_or(0));
+        let arguments: [*const c_void; 6] = [
             (&raw const ends).cast(),
             (&raw const begins).cast(),
             (&raw const items).cast(),
             (&raw const bytes).cast(),
             (&raw const output).cast(),
+            (&raw const at).cast(),
         ];
+        // Only counted programs have the last one.
+        let arguments = &arguments[..arguments.len() - usize::from(length.is_none())];
         let blocks = pack_blocks(primitive, n, capacity * size)?;
         let kernel = 2 * is_wide::<O>() + usize::from(align >= 4);
         // SAFETY: the arguments are those of the kernels in segments/kernels.cuh; the caller
         // vouches for the rest.
-        unsafe { kernels.launch(kernel, blocks, 32 * PACK.warps as u32, stream, &arguments) }
+        unsafe { kernels.launch(kernel, blocks, 32 * PACK.warps as u32, stream, arguments) }
     }
 }
 
@@ -126,6 +135,8 @@ pub(crate) struct ExpandArguments {
     /// The index in the output at which each of `n` segments begins, and the end of the last one.
     pub(crate) offsets: CUdeviceptr,
     pub(crate) n: usize,
+    /// The number of segments, if it lies in memory; `n` is then the most. Only for kernels that read it.
+    pub(crate) length: Option<CUdeviceptr>,
     /// The segment of each item, and the item's position in it; `positions` may be null.
     pub(crate) segments: CUdeviceptr,
     pub(crate) positions: CUdeviceptr,
@@ -147,15 +158,22 @@ impl ExpandArguments {
         kernels: &Kernels,
         stream: CUstream,
     ) -> Result<(), Error> {
-        let ExpandArguments { offsets, n, segments, positions, capacity } = *self;
+        let ExpandArguments { offsets, n, length, segments, positions, capacity } = *self;
         let ends = Ends { offsets, n: n as u64, capacity: capacity as u64, unit: 1 };
-        let arguments: [*const c_void; 3] =
-            [(&raw const ends).cast(), (&raw const segments).cast(), (&raw const positions).cast()];
+        let at = length.unwrap_or(0);
+        let arguments: [*const c_void; 4] = [
+            (&raw const ends).cast(),
+            (&raw const segments).cast(),
+            (&raw const positions).cast(),
+            (&raw const at).cast(),
+        ];
+        // Only counted programs have the last one.
+        let arguments = &arguments[..arguments.len() - usize::from(length.is_none())];
         let blocks = blocks(primitive, n, capacity, EXPAND)?;
         let kernel = 4 + 2 * is_wide::<O>() + is_wide::<I>();
         // SAFETY: the arguments are those of the kernels in segments/kernels.cuh; the caller
         // vouches for the rest.
-        unsafe { kernels.launch(kernel, blocks, 32 * EXPAND.warps as u32, stream, &arguments) }
+        unsafe { kernels.launch(kernel, blocks, 32 * EXPAND.warps as u32, stream, arguments) }
     }
 }
 
@@ -165,14 +183,15 @@ mod tests {
 
     #[test]
     fn every_kernel_compiles() {
-        library::compile_all(
-            [75, 90, 120].map(|architecture| (architecture, NAME.to_owned(), segments_source())).into(),
-        );
+        let mut texts = Vec::from([75, 90, 120].map(|architecture| (architecture, NAME.to_owned(), segments_source())));
+        texts.push((90, COUNTED.to_owned(), with_length(&segments_source())));
+        library::compile_all(texts);
     }
 
     #[test]
     fn parts() {
         library::parts_have_a_kernel_each(&segments_source(), &KERNELS);
+        library::parts_have_a_kernel_each(&with_length(&segments_source()), &KERNELS);
     }
 
     #[test]
