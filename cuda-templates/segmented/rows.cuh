@@ -69,7 +69,15 @@ template <class Operator, u32 CHUNK> struct RowReduction {
         const Element *items = (const Element *)stage;
         for (u32 row = lane; row < count; row += WARP) {
             Maybe<Carry> own = init;
-            for (u32 k = 0; k < columns; k++) add(own, items[row * columns + k]);
+            if (columns % OWN == 0) { // by units, or lanes with rows of 64 bytes would read one of two banks
+                for (u32 u = 0; u < columns / OWN; u++) {
+                    Unit unit = stage[row * (columns / OWN) + u];
+#pragma unroll
+                    for (u32 k = 0; k < OWN; k++) add(own, unit.item[k]);
+                }
+            } else {
+                for (u32 k = 0; k < columns; k++) add(own, items[row * columns + k]);
+            }
             out[first + row] = Operator::lower(own.value);
         }
     }

@@ -61,8 +61,8 @@ pub(crate) const fn row_chunk(size: usize) -> usize {
 impl RowGrid {
     /// The launch for rows of so many elements of `size` bytes, if the kernel takes them. A row has a warp for
     /// each 4 KiB, up to a block. Shorter rows leave lanes idle, so the kernel takes few of them, except for those
-    /// of less than 64 bytes: a lane folds each, and a warp a multiple of 32, so that its rows begin a vector if the
-    /// first row does. Lanes with rows of 64 bytes would read the same banks. Of long rows
+    /// of at most 64 bytes: a lane folds each, and a warp a multiple of 32, so that its rows begin a vector if the
+    /// first row does. Of long rows
     /// the kernel takes enough for all multiprocessors. Rows that begin inside a vector are copied element by
     /// element, which is slow for elements of 1 and 2 bytes.
     ///
@@ -70,7 +70,7 @@ impl RowGrid {
     pub(crate) fn of(rows: usize, columns: usize, size: usize) -> Option<RowGrid> {
         const KIB: usize = 1 << 10;
         let bytes = columns.saturating_mul(size);
-        if rows > 0 && size >= 4 && (1..64).contains(&bytes) {
+        if rows > 0 && size >= 4 && (1..=64).contains(&bytes) {
             let of_warp = row_chunk(size) / (columns * 32) * 32;
             let blocks = rows.div_ceil(of_warp * ROW_WARPS as usize);
             return Some(RowGrid { blocks: blocks as u32, warps: ROW_WARPS, parts: 1, of_warp: of_warp as u32 });
@@ -98,7 +98,7 @@ mod tests {
         assert_eq!(RowGrid::of(9, 1 << 10, 4), Some(RowGrid { blocks: 2, warps: 8, parts: 1, of_warp: 1 }));
         assert_eq!(RowGrid::of(9, (2 << 10) + 1, 4), Some(RowGrid { blocks: 5, warps: 6, parts: 3, of_warp: 1 }));
         assert_eq!(
-            [of_warp(9, 4), of_warp(9, 60), of_warp(8193, 64), of_warp(0, 4)],
+            [of_warp(9, 4), of_warp(9, 64), of_warp(8193, 68), of_warp(0, 4)],
             [Some(1152), Some(64), None, None]
         );
         assert_eq!(RowGrid::of(8 * 288 + 1, 4, 4), Some(RowGrid { blocks: 2, warps: 8, parts: 1, of_warp: 288 }));
