@@ -466,13 +466,15 @@ impl<K: SortKey, C, S> SegmentedSort<K, C, S> {
         let stream = self.site.stream().cloned();
         let (descending, cut) = (self.descending, self.cut);
         let (workspace, count) = self.site.take();
+        let is_counted = count.is_some();
         let how = |segments| How { descending, bits, segments, count };
         if keys.are_on_host() {
             assert!(L::ON_HOST);
             sort_on_either::<L, K, V>(how(Segments::Host(&cut.heads())), n, keys, payload, stream, workspace)
         } else {
             assert!(L::ON_DEVICE);
-            sort_on_either::<L, K, V>(how(Segments::Device(&cut)), n, keys, payload, stream, workspace)
+            let program = SegmentedSortProgram::new::<K, V>(is_counted);
+            sort_on_either::<L, K, V>(how(Segments::Device(&cut, program)), n, keys, payload, stream, workspace)
         }
     }
 }

@@ -125,8 +125,8 @@ pub(super) enum Segments<'a> {
     None,
     /// For keys on the host.
     Host(&'a dyn Heads),
-    /// For keys on the device.
-    Device(&'a dyn Selectors),
+    /// For keys on the device, with the program, so that other sorts do not refer to its images.
+    Device(&'a dyn Selectors, SegmentedSortProgram),
 }
 
 /// The options of a sort.
@@ -280,7 +280,7 @@ fn on_device<K: SortKey, V: Pod>(
         }
         Payload::Indices(to, _) => submit.uses("the indices", to.home())?,
     }
-    if let Segments::Device(cut) = segments {
+    if let Segments::Device(cut, _) = segments {
         cut.check(&submit)?;
     }
     submit.counts(count.as_ref().map(|count| count.device()))?;
@@ -290,8 +290,7 @@ fn on_device<K: SortKey, V: Pod>(
     }
     let device = submit.device();
     let (kernels, plan) = match segments {
-        Segments::Device(cut) => {
-            let program = SegmentedSortProgram::new::<K, V>(count.is_some());
+        Segments::Device(cut, program) => {
             // The plan depends on the kind of segments, and not on the address.
             let plan = |machine: &Machine| program.plan(n, &bits, &cut.on_device(0), machine);
             let kernels = program.load(&submit, &|machine| plan(machine).kernels())?;

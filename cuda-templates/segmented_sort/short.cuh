@@ -564,6 +564,12 @@ struct ShortSegments {
 
     // ---- output ---------------------------------------------------------------------------------
 
+    // A function, since NVRTC 12.0 instantiates what `if constexpr` discards in a lambda inside another.
+    static __device__ __forceinline__ Value index_of(u64 index) {
+        if constexpr (HAS_VALUES) return Value::index(index);
+        else return Value();
+    }
+
     // Writes the sorted items and their payload.
     __device__ __forceinline__ void write(const Round &round) {
         Bits raw[MASKED ? ITEMS : 1];
@@ -593,7 +599,7 @@ struct ShortSegments {
                 u64 index = call.local_indices ? -u64(walk.begin) : list.chunk + walk.delta;
                 rows.each([&](u32, u32 at, bool is_there) {
                     u32 from = source(at);
-                    Value value = is_stored ? s.values[from] : Value::index(index + from);
+                    Value value = is_stored ? s.values[from] : index_of(index + from);
                     if (is_there) values_out[at] = value;
                 });
             }
