@@ -10,7 +10,7 @@ use super::entry_points::{EntryPoints, KernelHandle, LaunchAttribute, LaunchConf
 use super::image::unpacked;
 use super::library::Program;
 use super::nvrtc::Target;
-use super::unit::parts;
+use super::unit::{of_any_kind, parts};
 use crate::Error;
 use cudarc::driver::CudaContext;
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute, CUfunction, CUfunction_attribute, CUstream};
@@ -144,9 +144,9 @@ impl Kernels {
             }
             Err(refused)
         };
-        // By segment the program's text is that of a unit of the catalog behind the definition of a kind of segments:
-        // the unit's kernels serve every kind.
-        let unit = program.built_in.filter(|unit| program.source.ends_with(unit.source) && !are_checked());
+        // By segment a unit of the catalog serves every kind of segments.
+        let source = of_any_kind(&program.source);
+        let unit = program.built_in.filter(|unit| unit.source == source && !are_checked());
         let (machine_code, ptx) = fitting(unit.map_or(&[], |unit| unit.images), capability);
         let mut refused = match embedded(&machine_code) {
             Ok(kernels) => return Ok(kernels),

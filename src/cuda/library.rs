@@ -76,8 +76,8 @@ pub(crate) struct Program {
     pub(crate) name: String,
     /// Its text.
     pub(crate) source: String,
-    /// The unit of the catalog with the same key. Its text may differ; if it is the end of `source`, its kernels
-    /// are the program's.
+    /// The unit of the catalog with the same key. Its kernels are the program's only if its text is `source`, but for
+    /// the kind of segments.
     pub(crate) built_in: Option<&'static BuiltIn>,
 }
 

@@ -34,6 +34,17 @@ pub(crate) fn with_length_of(items: usize, source: &str) -> String {
     format!("#define LENGTH_ON_DEVICE {items}\n{source}")
 }
 
+/// The text of a unit for one kind of segmentation. Its kernels have no code for the others.
+pub(crate) fn of_kind(kind: u32, source: &str) -> String {
+    format!("{OF_KIND}{kind}\n{source}")
+}
+const OF_KIND: &str = "#define CUT_KIND ";
+
+/// The text of which this is the one for a kind of segmentation; else the text itself.
+pub(crate) fn of_any_kind(source: &str) -> &str {
+    source.strip_prefix(OF_KIND).and_then(|rest| rest.split_once('\n')).map_or(source, |(_, source)| source)
+}
+
 /// The parts of a unit, a text for each kernel, so that kernels are compiled in parallel. If a
 /// template lacks `HAS_KERNEL`, each part compiles all kernels, which is only slower.
 pub(crate) fn parts(source: &str, kernels: &[&str]) -> Vec<String> {

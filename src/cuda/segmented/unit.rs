@@ -63,11 +63,6 @@ pub(crate) fn segmented_reduce_source(unit: &Unit) -> String {
     unit.around("segmented/reduce.cuh", &shapes, &room, "segmented/reduce_kernels.cuh")
 }
 
-/// The text of a unit for one kind of segmentation. Its kernels have no code for the others.
-pub(crate) fn of_kind(kind: u32, source: &str) -> String {
-    format!("#define CUT_KIND {kind}\n{source}")
-}
-
 /// The shape of the kernels of short inputs.
 fn short(unit: &Unit) -> String {
     format!("constexpr u32 SHORT_ITEMS = {};\n", short_items(unit.element.size))
