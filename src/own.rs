@@ -569,7 +569,7 @@ mod tests {
 
     /// The text of every construct compiles, on every type. `tests/laws` runs these texts.
     #[test]
-    fn texts_from_rust_compile() {
+    fn every_text_from_rust_compiles() {
         let mut all = Vec::new();
         macro_rules! units {
             ($($name:ident: $check:ident $ops:tt on $types:tt;)*) => { $( units!(@ops $ops $types); )* };

@@ -11,7 +11,8 @@ pub(crate) fn lengths(gpu: &Gpu, verdict: &Verdict) {
     each(gpu, verdict, false);
 }
 
-/// The same of scans, reductions and sorts by segment: offsets of segments of 64, head bits of segments of 16.
+/// The same of scans, reductions and sorts by segment: offsets of segments of 64, head bits of segments of 16. And of
+/// scans and reductions by column, 64 columns.
 pub(crate) fn segments(gpu: &Gpu, verdict: &Verdict) {
     each(gpu, verdict, true);
 }
@@ -40,10 +41,13 @@ fn rows(bench: &mut Bench<f32>, most: usize, n: usize, by_segment: bool) -> Resu
     let mut workspaces = [Workspace::new(stream), Workspace::new(stream)];
     let [known, read] = &mut workspaces;
 
-    // Times the calls `$known` and `$read`, which write `$bytes` bytes and must move `$moved`.
+    // Times the calls `$known` and `$read`, which write `$bytes` bytes and must move `$moved`. `$prepared` items or
+    // rows are prepared: `most`, unless it says otherwise.
     macro_rules! row {
-        ($what:literal, $builder:expr, $bytes:expr, $moved:expr, $known:expr, $read:expr) => {{
-            told("prepare", $builder.prepare(most, known).and_then(|()| $builder.len(&length).prepare(most, read)))?;
+        ($what:literal, $($rest:expr),*) => { row!(@most, $what, $($rest),*) };
+        (@$prepared:expr, $what:literal, $builder:expr, $bytes:expr, $moved:expr, $known:expr, $read:expr) => {{
+            let prepared = $builder.prepare($prepared, known);
+            told("prepare", prepared.and_then(|()| $builder.len(&length).prepare($prepared, read)))?;
             let (mut by_host, mut by_memory) = (|| told($what, $known), || told($what, $read));
             // SAFETY: both arrays are as long.
             unsafe {
@@ -105,6 +109,26 @@ fn rows(bench: &mut Bench<f32>, most: usize, n: usize, by_segment: bool) -> Resu
             8 * n,
             order.segments(&some).workspace(known).run_into(&items, &mut kept.slice_mut(..n)),
             order.segments(&ends).workspace(read).len(&length).run_into(&all, &mut output.slice_mut(..most))
+        );
+        const COLUMNS: usize = 64;
+        let (sums, totals) = (sum.columns(COLUMNS), total.columns(COLUMNS));
+        row!(
+            @most / COLUMNS,
+            "scan_columns",
+            sums,
+            4 * n,
+            8 * n,
+            sums.workspace(known).run_into(&items, &mut kept.slice_mut(..n)),
+            sums.workspace(read).len(&length).run_into(&all, &mut output.slice_mut(..most))
+        );
+        row!(
+            @most / COLUMNS,
+            "reduce_columns",
+            totals,
+            4 * COLUMNS,
+            4 * n,
+            totals.workspace(known).run_into(&items, &mut kept.slice_mut(..COLUMNS)),
+            totals.workspace(read).len(&length).run_into(&all, &mut output.slice_mut(..COLUMNS))
         );
         return Ok(());
     }

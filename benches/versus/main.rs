@@ -18,7 +18,7 @@
 //! | `--shapes` | scan: shapes of the kernel, strategies, the best for each length | `shapes.rs` |
 //! | `--reduce` | reduce: sums of `f32`, 2^10 to 2^28, others at 2^28 | `reduce.rs` |
 //! | `--length` | lengths in memory: scan, reduce, partition and compaction of `f32`, memory for 2^16 to 2^28 | `length.rs` |
-//! | `--length-segments` | the same of scan, reduce and sort by segment | `length.rs` |
+//! | `--length-segments` | the same of scan, reduce and sort by segment, and by column | `length.rs` |
 //! | `--segmented` | scan and reduce by segment: sums of `f32`, segments of 1 to 2^28 of 2^28 items | `segmented.rs` |
 //! | `--segmented-sweep` | scan and reduce by segment and row: 1 to 2^28 segments of 1 to 2^28 items | `segmented.rs` |
 //! | `--segmented-sort` | sort by segment: `u32` keys, pairs and source indices, segments of 16 to 2^20 of 2^26 keys | `segmented_sort.rs` |

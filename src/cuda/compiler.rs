@@ -25,6 +25,15 @@ pub(super) fn are_checked() -> bool {
     *ARE_CHECKED
 }
 
+/// The compiler of this process.
+static COMPILER: LazyLock<Result<Nvrtc, String>> = LazyLock::new(Nvrtc::find);
+
+/// Whether there is a compiler. It is loaded if the cache does not know it.
+pub(super) fn is_found() -> bool {
+    static IS_FOUND: LazyLock<bool> = LazyLock::new(|| Known::read(&Cache::of_user()).is_some() || COMPILER.is_ok());
+    *IS_FOUND
+}
+
 /// What the key of an image has of the compiler.
 pub(super) struct Compiler {
     version: (i32, i32),
@@ -48,7 +57,6 @@ impl Compiler {
 
     /// The compiler, loaded now or before.
     fn loaded(unit: &str, capability: Capability, cache: &Cache) -> Result<(Compiler, &'static Nvrtc), Error> {
-        static COMPILER: LazyLock<Result<Nvrtc, String>> = LazyLock::new(Nvrtc::find);
         let Capability { major, minor } = capability;
         let no_compiler =
             |reason: &String| Error::NoCompiler { unit: unit.to_owned(), major, minor, reason: reason.clone() };

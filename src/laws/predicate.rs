@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn units_of_predicates_compile() {
+    fn every_unit_of_a_predicate_compiles() {
         let mut all = Vec::new();
         macro_rules! collect { ($($p:ty, $t:ty;)*) => { $(
             all.push((90, format!("{} on {}", stringify!($p), stringify!($t)), test::<$t, $p>().laws_source()));

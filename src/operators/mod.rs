@@ -96,7 +96,7 @@ mod tests {
     /// Scans of elements that fill a vector evenly, and of some that do not, by every join of
     /// tiles.
     #[test]
-    fn scans_of_structs_compile() {
+    fn every_scan_of_a_struct_compiles() {
         let scans = ["scan/kernels.cuh", "scan/look_back.cuh", "scan/hierarchical.cuh"].map(|program| {
             let of_structs =
                 |name: &str| ["Variance on ", "LogSumExp on f32", "Matrix<u64>"].iter().any(|of| name.contains(of));

@@ -117,14 +117,29 @@ fn by_segment(stream: &Arc<CudaStream>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The catalog's calls by segment need no compiler, if this binary embeds the prebuilt kernels.
+/// Scans and reductions of the columns of matrices with rows of up to 32 bytes, and of a wider one.
+fn by_column(stream: &Arc<CudaStream>) -> Result<(), Error> {
+    for columns in [2, 3, 7, 8, 11] {
+        let x: Vec<u32> = (0..10_007 * columns as u32).map(|i| (i * 7919 + 1) % 4001).collect();
+        let mut scans = x.clone();
+        (columns..x.len()).for_each(|i| scans[i] += scans[i - columns]);
+        let items = stream.clone_htod(&x).unwrap();
+        let host = |data: &CudaSlice<u32>| stream.clone_dtoh(data).unwrap();
+        assert!(host(&scan::<Sum, u32>().columns(columns).run(&items)?) == scans, "{columns}");
+        assert!(host(&reduce::<Sum, u32>().columns(columns).run(&items)?) == scans[x.len() - columns..], "{columns}");
+    }
+    Ok(())
+}
+
+/// The catalog's calls by segment and by column need no compiler, if this binary embeds the prebuilt kernels.
 /// `PARASCAN_REQUIRE_PREBUILT=1`: it does.
 #[test]
-fn no_compiler_by_segment() {
-    let Some(mut command) = again(no_compiler_by_segment) else {
-        match by_segment(&or_skip!(stream())) {
+fn no_compiler_by_segment_or_column() {
+    let Some(mut command) = again(no_compiler_by_segment_or_column) else {
+        let stream = or_skip!(stream());
+        match by_segment(&stream).and_then(|()| by_column(&stream)) {
             Err(e @ Error::NoCompiler { .. }) if env::var("PARASCAN_REQUIRE_PREBUILT").as_deref() != Ok("1") => {
-                eprintln!("skipped, no kernels by segment in this binary: {e}");
+                eprintln!("skipped, no such kernels in this binary: {e}");
             }
             result => result.unwrap(),
         }

@@ -1,5 +1,6 @@
 //! Scan and reduce along the first axis of a matrix on the device: the plan and the launch.
 
+use super::compiler;
 use super::contract::{BEFORE_STATUS, status_bytes};
 use super::kernels::Kernels;
 use super::library::{self, Caller, Program};
@@ -79,6 +80,15 @@ impl Form {
             _ => Form::Panels,
         }
     }
+
+    /// The same on this machine. Only a compiler makes the kernels for rows. Without one the catalog's
+    /// kernels for panels take every matrix.
+    fn here<Op: Operator<T>, T: Element>(columns: usize) -> Form {
+        match Form::of::<Op, T>(columns) {
+            Form::Rows if !compiler::is_found() => Form::Panels,
+            form => form,
+        }
+    }
 }
 
 /// The text of the unit of an operator on rows of `columns` elements.
@@ -130,7 +140,7 @@ pub(crate) fn load<Op: Operator<T>, T: Element>(
             built_in,
         })
     };
-    match (Form::of::<Op, T>(columns), work) {
+    match (Form::here::<Op, T>(columns), work) {
         (Form::Sequence, Work::Scan) if is_counted => {
             scan::load::<Op, T>(ScanProgram::counted(Strategy::Auto)?, caller)
         }
@@ -186,7 +196,7 @@ impl ColumnsPlan {
     ) -> Result<ColumnsPlan, Error> {
         check_element::<T>(work.primitive())?;
         let sizes = [size_of::<T>(), size_of::<Op::Carry>()].map(|size| size.saturating_mul(columns));
-        Ok(match (Form::of::<Op, T>(columns), work) {
+        Ok(match (Form::here::<Op, T>(columns), work) {
             (Form::Panels, _) => ColumnsPlan::in_panels::<Op, T>(work, [rows, columns])?,
             (_, Work::Scan) => scan::Plan::of_sizes(sizes, Strategy::Auto, rows, architecture)?.into(),
             (_, Work::Reduce) => ReducePlan::of_sizes(sizes, rows, architecture).into(),
@@ -204,7 +214,7 @@ impl ColumnsPlan {
     ) -> Result<ColumnsPlan, Error> {
         check_element::<T>(work.primitive())?;
         let sizes = [size_of::<T>(), size_of::<Op::Carry>()].map(|size| size.saturating_mul(columns));
-        Ok(match (Form::of::<Op, T>(columns), work) {
+        Ok(match (Form::here::<Op, T>(columns), work) {
             // Fewer rows need no more words.
             (Form::Panels, _) => ColumnsPlan::in_panels::<Op, T>(work, [rows, columns])?,
             (_, Work::Scan) => scan::Plan::up_to_of_sizes(sizes, Strategy::Auto, rows, architecture)?.into(),
@@ -410,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn parts() {
+    fn each_part_compiles_to_its_own_kernel() {
         let unit = unit_of::<Sum, f32>();
         library::parts_have_a_kernel_each(&panels_source(&unit), &KERNELS);
         library::parts_have_a_kernel_each(&with_length(&panels_source(&unit)), &KERNELS);

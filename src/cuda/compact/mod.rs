@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn parts() {
+    fn each_part_compiles_to_its_own_kernel() {
         for program in [
             CompactProgram::new::<FlagsKind, Payload<u32>, NoColumn, 1>(),
             CompactProgram::new::<FlagsKind, Payload<u32>, NoColumn, 1>().counted(true),

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn parts() {
+    fn each_part_compiles_to_its_own_kernel() {
         let source = unit::<u32, u64>().source();
         library::parts_have_a_kernel_each(&source, &KERNELS);
         library::parts_have_a_kernel_each(&with_length(&source), &KERNELS);

@@ -269,7 +269,7 @@ mod tests {
 
     /// The compiler ends for a chain of remainders, one for each item of a lane.
     #[test]
-    fn remainders_compile() {
+    fn every_remainder_compiles() {
         let unit = unit_of::<ModularProduct, u32>();
         let texts = [reduce_source(&unit), unit.source("scan/kernels.cuh")];
         library::compile_all(texts.map(|text| (90, "remainders".to_owned(), text)).into());
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn parts() {
+    fn each_part_compiles_to_its_own_kernel() {
         let sums = reduce_source(&unit_of::<crate::Sum, half::f16>());
         library::parts_have_a_kernel_each(&sums, &KERNELS);
         library::parts_have_a_kernel_each(&with_length(&sums), &KERNELS);

@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn parts() {
+    fn each_part_compiles_to_its_own_kernel() {
         let textbook = ScanProgram::of(Strategy::Hierarchical(Block::Plain(Network::Sklansky)));
         for program in [BUILT_IN, COUNTED, HIERARCHICAL, textbook] {
             let source = program.source(&unit_of::<crate::Sum, half::f16>());

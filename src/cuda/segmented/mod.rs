@@ -674,7 +674,7 @@ mod tests {
     }
 
     #[test]
-    fn parts() {
+    fn each_part_compiles_to_its_own_kernel() {
         let unit = unit_of::<Sum, f32>();
         for text in [str::to_owned, with_length] {
             let text = |source: String| text(&of_kind(contract::OFFSETS_32, &source));

@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kernel_is_a_part_of_its_unit() {
+    fn each_part_compiles_to_its_own_kernel() {
         let unit = SortUnit { key: 4, kind: KeyKind::Unsigned, payload: None };
         library::parts_have_a_kernel_each(&segmented_sort_source(&unit), &KERNELS);
         library::parts_have_a_kernel_each(&with_length(&segmented_sort_source(&unit)), &KERNELS);

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn parts() {
+    fn each_part_compiles_to_its_own_kernel() {
         library::parts_have_a_kernel_each(&segments_source(), &KERNELS);
         library::parts_have_a_kernel_each(&with_length(&segments_source()), &KERNELS);
     }

@@ -499,7 +499,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kernel_is_a_part_of_its_unit() {
+    fn each_part_compiles_to_its_own_kernel() {
         for (key, payload) in [(1, None), (2, None), (2, Some((4, 4))), (4, None), (4, Some((4, 4)))] {
             let unit = SortUnit { key, kind: KeyKind::Unsigned, payload };
             library::parts_have_a_kernel_each(&unit.source(), &unit.kernel_names());
