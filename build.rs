@@ -116,7 +116,10 @@ fn main() {
         }
         Kernels::For(targets) => [compile(&texts, [&templates, &stubs], &targets, &out), by_segment()],
         Kernels::Prebuild(capability, folder) => {
-            let texts = [&texts[..], &texts_by_segment].concat();
+            let mut texts = texts.clone();
+            if cfg!(feature = "prebuilt-segments") {
+                texts.extend(&texts_by_segment);
+            }
             let images = compile(&texts, [&templates, &stubs], &[Target::Ptx(capability)], &out);
             prebuild(&texts, &stubs, &images, &folder);
             [Vec::new(), Vec::new()]
@@ -603,7 +606,7 @@ const PACKAGES_BY_SEGMENT: &[&str] = &[parascan_ptx_segments::FOLDER, parascan_p
 #[cfg(not(feature = "prebuilt-segments"))]
 const PACKAGES_BY_SEGMENT: &[&str] = &[];
 
-/// The prebuilt image of each text. None at all if the folders are empty.
+/// The prebuilt images of each text. None at all if the folders are empty.
 fn prebuilt(texts: &[(&str, &str)], stubs: &[(&str, &str)], folders: &[&str]) -> Vec<Vec<Image>> {
     let mut files = Vec::new();
     for folder in folders {
@@ -613,8 +616,8 @@ fn prebuilt(texts: &[(&str, &str)], stubs: &[(&str, &str)], folders: &[&str]) ->
     }
     let texts: Vec<_> = texts.iter().map(|&(_, text)| (text, included(stubs, text))).collect();
     let found = prebuilt::find(&files, &texts).unwrap_or_else(|words| panic!("{words}"));
-    let image = |(target, file)| vec![Image { target, key: String::new(), file }];
-    found.into_iter().flatten().map(image).collect()
+    let image = |(target, file)| Image { target, key: String::new(), file };
+    found.into_iter().map(|of_unit| of_unit.into_iter().map(image).collect()).collect()
 }
 
 // ---- embedding

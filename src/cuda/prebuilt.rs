@@ -5,7 +5,8 @@
 //! hash is one that every Rust version computes alike, since packages outlive a toolchain.
 
 use super::nvrtc::{FLAGS, Target};
-use std::path::{Path, PathBuf};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 /// The command that makes the files.
 const MAKER: &str = "prebuilt/make";
@@ -35,43 +36,50 @@ fn hash<'t>(texts: impl IntoIterator<Item = &'t str>) -> String {
     format!("{hash:032x}")
 }
 
-/// The files for some units, in their order, each with its target; `None` if there are no files at
-/// all, as in a checkout of the repository.
+/// The files of some units, in their order: of each unit a file for each compute capability that any file is for.
+/// Empty if there are no files at all, as in a checkout of the repository.
 ///
 /// # Errors
 /// A sentence, if the files are not those of exactly these units.
 pub(crate) fn find(
     files: &[PathBuf],
     units: &[(&str, Vec<(&str, &str)>)],
-) -> Result<Option<Vec<(Target, PathBuf)>>, String> {
-    let Some(first) = files.first() else { return Ok(None) };
-    let name = |file: &Path| file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let capability = name(first).strip_prefix("ptx").and_then(|rest| rest.split('-').next()?.parse().ok());
+) -> Result<Vec<Vec<(Target, PathBuf)>>, String> {
     let stale = |why: String| {
         format!(
             "the prebuilt kernels are not of these templates ({why}): `{MAKER}` makes them anew, `{MAKER} none` removes \
              them, and a build without the feature `prebuilt` uses none"
         )
     };
-    let Some(capability) = capability else { return Err(stale(format!("no unit is called {}", first.display()))) };
-    let mut left: Vec<(String, &PathBuf)> = files.iter().map(|file| (name(file), file)).collect();
-    let mut found = Vec::new();
-    for (source, templates) in units {
-        let wanted = file_name(capability, source, templates);
-        let Some(at) = left.iter().position(|(name, _)| *name == wanted) else {
-            return Err(stale(format!("{wanted} is missing")));
-        };
-        found.push((Target::Ptx(capability), left.swap_remove(at).1.clone()));
+    let mut left: BTreeMap<&str, &PathBuf> = BTreeMap::new();
+    let mut capabilities = BTreeSet::new();
+    for file in files {
+        let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let capability = name.strip_prefix("ptx").and_then(|rest| rest.split('-').next()?.parse().ok());
+        capabilities.insert(capability.ok_or_else(|| stale(format!("no unit is called {}", file.display())))?);
+        left.insert(name, file);
     }
-    match left.first() {
-        Some((_, file)) => Err(stale(format!("no unit is called {}", file.display()))),
-        None => Ok(Some(found)),
+    if files.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut found = vec![Vec::new(); units.len()];
+    for capability in capabilities {
+        for (of_unit, (source, templates)) in found.iter_mut().zip(units) {
+            let wanted = file_name(capability, source, templates);
+            let file = left.remove(wanted.as_str()).ok_or_else(|| stale(format!("{wanted} is missing")))?;
+            of_unit.push((Target::Ptx(capability), file.clone()));
+        }
+    }
+    match left.into_values().next() {
+        Some(file) => Err(stale(format!("no unit is called {}", file.display()))),
+        None => Ok(found),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
 
     /// FNV-1a of 128 bits of what stands beside it, by another program.
     #[test]
@@ -83,18 +91,28 @@ mod tests {
     #[test]
     fn the_files_are_those_of_the_units_or_an_error() {
         let units = [("one", vec![("a.cuh", "x")]), ("two", vec![("a.cuh", "x"), ("b.cuh", "y")]), ("three", vec![])];
-        let files: Vec<PathBuf> =
-            units.iter().map(|(text, of)| Path::new("/p").join(file_name(75, text, of))).collect();
+        let of = |capability| {
+            let file = |(text, of): &(&str, Vec<_>)| Path::new("/p").join(file_name(capability, text, of));
+            Vec::from_iter(units.iter().map(file))
+        };
+        let (files, newer) = (of(75), of(80));
         let found = |files: &[PathBuf]| find(files, &units);
-        let all: Vec<_> = files.iter().map(|file| (Target::Ptx(75), file.clone())).collect();
-        assert_eq!(found(&[]), Ok(None));
-        assert_eq!(found(&files), Ok(Some(all.clone())));
-        assert_eq!(found(&[2, 0, 1].map(|k: usize| files[k].clone())), Ok(Some(all)), "in the order of the units");
+        let all: Vec<_> = files.iter().map(|file| vec![(Target::Ptx(75), file.clone())]).collect();
+        assert_eq!(found(&[]), Ok(Vec::new()));
+        assert_eq!(found(&files), Ok(all.clone()));
+        assert_eq!(found(&[2, 0, 1].map(|k: usize| files[k].clone())), Ok(all.clone()), "in the order of the units");
+        let both = |(mut of_unit, file): (Vec<_>, &PathBuf)| {
+            of_unit.push((Target::Ptx(80), file.clone()));
+            of_unit
+        };
+        let both: Vec<_> = all.into_iter().zip(&newer).map(both).collect();
+        assert_eq!(found(&[&newer[..], &files].concat()), Ok(both), "of two capabilities");
         let refused = |files: &[PathBuf], why: &str| {
             let words = found(files).unwrap_err();
             assert!(words.contains(why) && words.contains(MAKER), "{words}");
         };
         refused(&files[1..], "is missing");
+        refused(&[&newer[1..], &files].concat(), "is missing");
         // Of a template that was changed since, of another unit, and of another architecture.
         for other in [file_name(75, "two", &[("a.cuh", "x"), ("b.cuh", "z")]), file_name(90, "two", &units[1].1)] {
             let mut files = files.clone();
