@@ -45,6 +45,9 @@ pub(crate) fn find(
     files: &[PathBuf],
     units: &[(&str, Vec<(&str, &str)>)],
 ) -> Result<Vec<Vec<(Target, PathBuf)>>, String> {
+    if files.is_empty() {
+        return Ok(Vec::new());
+    }
     let stale = |why: String| {
         format!(
             "the prebuilt kernels are not of these templates ({why}): `{MAKER}` makes them anew, `{MAKER} none` removes \
@@ -58,9 +61,6 @@ pub(crate) fn find(
         let capability = name.strip_prefix("ptx").and_then(|rest| rest.split('-').next()?.parse().ok());
         capabilities.insert(capability.ok_or_else(|| stale(format!("no unit is called {}", file.display())))?);
         left.insert(name, file);
-    }
-    if files.is_empty() {
-        return Ok(Vec::new());
     }
     let mut found = vec![Vec::new(); units.len()];
     for capability in capabilities {
