@@ -9,9 +9,9 @@ use parascan::cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMod
 fn sizes(rng: &mut Rng) -> Vec<usize> {
     let mut sizes = vec![
         0, 1, 2, 31, 32, 33, 511, 512, 513, 1024, 1025, 3072, 3073, 4095, 4096, 4097, 5631, 5632, 5633, 8191, 8192,
-        8193,
+        8193, 12_289,
     ];
-    for items in [6, 8, 12, 18, 21] {
+    for items in [6, 8, 12, 18, 21, 32] {
         let tile = 512 * items;
         sizes.extend([tile - 1, tile, tile + 1, 3 * tile]);
     }

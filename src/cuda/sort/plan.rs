@@ -38,12 +38,12 @@ pub(super) enum Way {
 
 impl SortProgram {
     /// Which way a sort of `n` keys goes, at least one; `whole` if by all their bits. The first row
-    /// that applies, with lengths of 4-byte keys on an H200:
+    /// that applies, with lengths of 4-byte keys and payloads on an H200:
     ///
     /// | keys | n up to | way |
     /// |---|---|---|
     /// | keys-only of 4 or 8 bytes, whole | 5632 | one block, by bins |
-    /// | any | 4096 (of 1 byte 8192) | one block, digit by digit |
+    /// | any | 4096 (of up to 2 bytes 8192, keys-only of 1 byte 16384) | one block, digit by digit |
     /// | keys-only of 1 byte, whole | 2^40 | counts |
     /// | keys-only of 2 bytes, whole | 2^32 - 1, from 2^20 | counts |
     /// | of 1 or 2 bytes, or not whole | 2^40 | passes |
@@ -449,6 +449,9 @@ mod tests {
         };
         assert_eq!([1, 5632, 5633].map(|n| one_block(&keys, n)), [Some(true), Some(true), None]);
         assert_eq!([1, 4096, 4097].map(|n| one_block(&pairs, n)), [Some(false), Some(false), None]);
+        let (halves, bytes) = (SortProgram::new::<u16, u8>(), SortProgram::new::<u8, ()>());
+        assert_eq!([8192, 8193].map(|n| one_block(&halves, n)), [Some(false), None]);
+        assert_eq!([16_384, 16_385].map(|n| one_block(&bytes, n)), [Some(false), None]);
     }
 
     /// The blocks of the interval sample, and the limits of the probe.

@@ -90,6 +90,12 @@ pub(crate) fn sort_shape(key: usize, payload: Option<usize>, architecture: u32) 
     // the payload.
     let in_large = LARGE_BYTES / (key + payload.map_or(0, |size| key.max(size)));
     let in_large = in_large.min(if key > 4 { 11 } else { 20 });
+    // A block sorts more items of one or two bytes, since it goes over their keys once or twice.
+    let in_one = match widest {
+        1 if payload.is_none() => 32,
+        1 | 2 => 16,
+        _ => (64 / widest).min(8),
+    };
     SortShape {
         key,
         widest,
@@ -97,7 +103,7 @@ pub(crate) fn sort_shape(key: usize, payload: Option<usize>, architecture: u32) 
         pass: SortBlock { threads: 512, items: items.min(if key < 4 && payload.is_none() { 8 } else { 16 }), blocks },
         step: SortBlock { threads: 512, items, blocks },
         fixed: SortBlock { threads: 512, items: items.min(8), blocks },
-        small: SortBlock { threads: 512, items: (64 / widest).min(if widest == 1 { 16 } else { 8 }), blocks: 1 },
+        small: SortBlock { threads: 512, items: in_one, blocks: 1 },
         bucket: SortBlock { threads: 512, items: in_bucket, blocks },
         bins: 12,
         large: SortBlock { threads: 1024, items: in_large, blocks: 1 },
