@@ -65,10 +65,10 @@ impl<Op: Operator<T>, T: Element, S> Reduce<Op, T, S> {
 /// [`Error::Empty`], on the device the result is all zero bytes.
 ///
 /// # Cost
-/// Items of segments are read once, and so are offsets. Each result is written once. The time does
-/// not depend on how long segments are, as all threads have equally many items and segments. On the
-/// device that is one launch, for any n. Up to 256 KiB blocks read the items of a segment again that lie before
-/// theirs, so one long segment among short ones takes up to twice as long.
+/// Items of segments are read once, and so are offsets. Each result is written once. On the device that is one
+/// launch, for any n. The time hardly depends on how long segments are, as all threads have equally many items and
+/// segments. By offsets of up to 8 MiB of items the device gives whole segments to warps and blocks, and shares
+/// only the longest; there one long segment among short ones takes up to twice as long.
 ///
 /// # Waiting
 /// No call waits for the device. The first use of an operator and element type in a process loads

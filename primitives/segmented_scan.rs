@@ -126,7 +126,9 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
 /// The time does not depend on how long segments are, as all threads have equally many items: one
 /// long segment or millions of short or empty ones take about as long. On the device that is one
 /// launch, or two for offsets of more than 4 MiB of items. Up to 256 KiB blocks read the items of a segment
-/// again that lie before theirs, so one long segment among short ones takes up to twice as long.
+/// again that lie before theirs, so one long segment among short ones takes up to twice as long. Rows of 2 KiB to
+/// 64 KiB are scanned by a warp or a block each, unless in reverse or by [`len`](SegmentedScan::len), and take less
+/// time than others.
 ///
 /// # Waiting
 /// As a [`Scan`].

@@ -9,22 +9,8 @@
 // begins before a stretch and ends in it. Its result waits for the prefix of the stretch.
 #pragma once
 #include "reduce/reduce.cuh"
+#include "segmented/share.cuh"
 #include "segmented/walk.cuh"
-
-// What the items of a warp or a block add to segments across its bounds.
-template <class Operator> struct Share {
-    typedef typename Operator::Carry Carry;
-    static constexpr u64 NONE = ~u64(0);
-
-    typename Headed<Operator>::Carry aggregate;
-    // The segment that ends here and began before, or NONE; and the fold of its items here, if it
-    // has any here.
-    u64 closed;
-    Maybe<Carry> last;
-
-    // The segment's result, from the prefix before the items.
-    __device__ Carry result(Carry prefix) const { return last.some ? Operator::combine(prefix, last.value) : prefix; }
-};
 
 template <class Operator, class Shape> struct SegmentedReduction {
     typedef typename Operator::Element Element;
@@ -75,7 +61,7 @@ template <class Operator, class Shape> struct SegmentedReduction {
             // ---- grid
             __syncthreads();
             if (!shared.is_last) return;
-            close_all(shared, stretches.blocks, shares, out, lane, warp);
+            close_all<Operator>(shared.carry, THREADS, stretches.blocks, shares, out);
             if (threadIdx.x == 0) *ticket = 0;
         } else if (warp == 0) {
             joined(shared, stretches.with_slices(warp_of_block, WARPS), out, lane);
@@ -180,41 +166,5 @@ template <class Operator, class Shape> struct SegmentedReduction {
             share.last = {shuffle(last.value, from), bool(__shfl_sync(ALL_LANES, last.some, from))};
         }
         return share;
-    }
-
-    // By the block: the results of the segments that the blocks' shares close.
-    static __device__ void close_all(Shared &shared, u32 count, const Share *shares, Element *out, u32 lane, u32 warp) {
-        u32 each = (count + THREADS - 1) / THREADS, first = threadIdx.x * each, end = min(first + each, count);
-        HeadedCarry upto = {Carry(), 0};
-        each_share(shares, first, end, [&](u32 i, const Share &share) {
-            upto = i > first ? Headed<Operator>::combine(upto, share.aggregate) : share.aggregate;
-        });
-        upto = warp_inclusive<Headed<Operator>>(upto, lane);
-        if (lane == WARP - 1) shared.carry[warp] = upto;
-        HeadedCarry before = shuffle_up(upto, 1);
-        __syncthreads();
-        if (warp > 0) {
-            HeadedCarry warps = shared.carry[0];
-            for (u32 w = 1; w < warp; w++) warps = Headed<Operator>::combine(warps, shared.carry[w]);
-            before = lane > 0 ? Headed<Operator>::combine(warps, before) : warps;
-        }
-        each_share(shares, first, end, [&](u32 i, const Share &share) {
-            if (share.closed != Share::NONE) out[share.closed] = Operator::lower(share.result(before.value));
-            before = i > 0 ? Headed<Operator>::combine(before, share.aggregate) : share.aggregate;
-        });
-    }
-    // Calls `use(i, share)` in order. The loads of BATCH shares are in flight together, which the
-    // compiler would not move before a store of `use`.
-    template <class Use> static __device__ void each_share(const Share *shares, u32 first, u32 end, const Use &use) {
-        constexpr u32 BATCH = 4;
-        for (u32 from = first; from < end; from += BATCH) {
-            Share own[BATCH];
-#pragma unroll
-            for (u32 k = 0; k < BATCH; k++)
-                if (from + k < end) own[k] = shares[from + k];
-#pragma unroll
-            for (u32 k = 0; k < BATCH; k++)
-                if (from + k < end) use(from + k, own[k]);
-        }
     }
 };

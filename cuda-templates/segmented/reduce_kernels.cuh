@@ -1,8 +1,8 @@
-// The kernels of reduce by segment: one for each range of lengths, as in reduce/kernels.cuh, and that of
-// short inputs.
+// The kernels of reduce by segment: one for each range of lengths, as in reduce/kernels.cuh, that of short inputs, and
+// that which takes each segment alone.
 #pragma once
+#include "segmented/each.cuh"
 #include "segmented/reduce.cuh"
-#include "segmented/rows.cuh"
 #include "segmented/short.cuh"
 
 // With LENGTH_ON_DEVICE (core/length.cuh): makes n the number of items, cuts the segments to them, and shares
@@ -55,14 +55,17 @@ segmented_reduce_short(Element *in, u64 n, Carry init, u32 has_init, Carry empty
 }
 #endif
 
-#if HAS_KERNEL(segmented_reduce_rows)
-extern "C" __global__ void __launch_bounds__(ROW_WARPS * WARP)
-segmented_reduce_rows(Element *in, RowShares shares, Carry init, u32 has_init, Element *out AND_LENGTH) {
-    typedef RowReduction<Operator, ROW_CHUNK> Kernel;
-    __shared__ Kernel::Shared shared;
+#if HAS_KERNEL(segmented_reduce_each)
+extern "C" __global__ void __launch_bounds__(EACH_WARPS * WARP)
+segmented_reduce_each(Element *in, u64 n, EachShares by, Carry init, u32 has_init, Carry empty, Cut cut, Element *out,
+                      u32 *ticket, Share<Operator> *shares AND_LENGTH) {
+    typedef EachReduction<Operator, EACH_CHUNK> Kernel;
+    __shared__ typename Kernel::Shared shared;
 #ifdef LENGTH_ON_DEVICE
-    shares.rows = min(shares.rows, *length / shares.columns);
+    n = upto_length(n, length);
+    if (kind_of(cut) == ROWS) cut.segments = n / cut.columns;
+    else cut.columns = n; // greater offsets count as n
 #endif
-    Kernel::run(shared, in, shares, {init, bool(has_init)}, out);
+    Kernel(shared, in, n, cut, by, {init, bool(has_init)}).run(empty, out, ticket, shares);
 }
 #endif

@@ -1,6 +1,7 @@
 // The kernels of scan by segment: one for each range of lengths, as in scan/kernels.cuh, the search
-// before them, and the kernel of short inputs.
+// before them, that of short inputs, and that of rows.
 #pragma once
+#include "segmented/rows.cuh"
 #include "segmented/scan.cuh"
 #include "segmented/short.cuh"
 
@@ -28,5 +29,14 @@ segmented_find(const Cut cut, u64 n, u32 flags, u32 items, u32 tiles, u64 *offse
 extern "C" __global__ void __launch_bounds__(SHORT_INPUT_THREADS)
 segmented_scan_short(Element *in, Element *out, u64 n, Carry init, u32 flags, const Cut cut) {
     short_scan<Operator, SHORT_ITEMS>(in, out, n, init, flags, cut);
+}
+#endif
+
+#if HAS_KERNEL(segmented_scan_rows)
+extern "C" __global__ void __launch_bounds__(EACH_WARPS * WARP)
+segmented_scan_rows(Element *in, Element *out, u64 rows, u32 columns, u32 parts, Carry init, u32 flags) {
+    typedef RowScan<Operator, EACH_CHUNK> Kernel;
+    __shared__ typename Kernel::Shared shared;
+    Kernel(shared, in, out, {init, bool(flags & INIT)}, flags & EXCLUSIVE).run(rows, columns, parts);
 }
 #endif

@@ -141,8 +141,8 @@ fn short_inputs() {
     walk::<Compose, Matrix<u64>>(&mut engine);
 }
 
-/// Rows around the lengths that a lane, a warp, several warps and no kernel of rows takes, and of each number of
-/// rows of a block; of rows of a lane as many as a warp has, a block and more.
+/// Rows around the lengths that a lane, a warp, several warps and no kernel of rows takes, scanned and reduced, and of
+/// each number of rows of a block; of rows of a lane as many as a warp has, a block and more.
 #[test]
 fn rows_of_a_block() {
     fn walk<Op: Operator<T>, T: Sample>(engine: &mut OnDevice) {
@@ -152,6 +152,9 @@ fn rows_of_a_block() {
             let init = (rows != 8).then(|| x[0]);
             let (segments, kind) = (Segments::rows(rows, columns), Kind::Rows(columns));
             check_reduce::<_, Op, T>(engine, rng, &x, &segments, kind, init, &rows);
+            let options = Options { exclusive: init.is_some() && rows.is_multiple_of(2), init, reverse: false };
+            let call = [Call::Into, Call::InPlace][rows % 3 / 2];
+            check_scan::<_, Op, T, false>(engine, rng, &x, &segments, kind, options, call, &rows);
         };
         for columns in 1..=64 / size_of::<T>() + 1 {
             for rows in [1, 8, 31 + rng.below(3), 1152 / columns + rng.below(70), 20_000 / columns + rng.below(2000)] {
@@ -159,12 +162,70 @@ fn rows_of_a_block() {
             }
         }
         const KIB: usize = 1 << 10;
-        for bytes in [KIB / 2, 2 * KIB, 4 * KIB, 9 * KIB, 13 * KIB, 17 * KIB, 36 * KIB, 128 * KIB, 256 * KIB] {
+        for bytes in
+            [KIB / 2, 2 * KIB, 4 * KIB, 9 * KIB, 13 * KIB, 17 * KIB, 32 * KIB, 36 * KIB, 64 * KIB, 128 * KIB, 256 * KIB]
+        {
             for columns in
                 [bytes / size_of::<T>(), bytes / size_of::<T>() + 1, (bytes + rng.below(bytes)) / size_of::<T>()]
             {
                 for rows in [1, 3, 8 + rng.below(10), 128] {
                     check(&mut rng, rows, columns);
+                }
+            }
+        }
+    }
+    let mut engine = or_skip!(OnDevice::new());
+    walk::<Sum, u8>(&mut engine);
+    walk::<Max, f32>(&mut engine);
+    walk::<Last, Moments<f32>>(&mut engine);
+    walk::<Compose, Matrix<u32>>(&mut engine);
+    walk::<Compose, Matrix<u64>>(&mut engine);
+    walk::<Digits, Digit>(&mut engine);
+}
+
+/// Segments by offsets around those that a warp, several warps, a whole block and blocks for pieces of the input
+/// fold, in inputs around the shortest and the longest that have pieces.
+#[test]
+fn segments_of_a_block() {
+    const KIB: usize = 1 << 10;
+    fn walk<Op: Operator<T>, T: Sample>(engine: &mut OnDevice) {
+        let mut rng = Rng::new();
+        let items = |bytes: usize| bytes / size_of::<T>();
+        let (least, most) = (items(256 * KIB), items(8 << 20));
+        for n in [items(40 * KIB) + 3, least, least + 1, items(700 * KIB) + rng.below(1000), most, most + 1] {
+            // As in src/cuda/segmented/tuning.rs.
+            let piece = n.div_ceil(64).max(items(32 * KIB)).next_multiple_of(128);
+            let x: Vec<T> = data(&mut rng, Draw::exact_for::<Op, T>(), n);
+            let few = [[n - n / 10].as_slice(), &[n / 1000 + 1; 300]].concat();
+            let in_turn: [&[usize]; 15] = [
+                &[items(KIB / 2)],
+                &[items(4 * KIB)],
+                &[items(13 * KIB) + 1, 0, 3],
+                &[items(17 * KIB), items(15 * KIB)],
+                &[items(29 * KIB) + 5],
+                &[items(5 * KIB), items(33 * KIB), 1, 1, items(31 * KIB)],
+                &[piece],
+                &[piece - 1, 1],
+                &[piece + 1, piece, 0],
+                &[piece - 1, piece + 1, 1, 1, 1],
+                &[2 * piece, 0, 0, 0, piece + 128, 1, 1, 1],
+                &[3 * piece + 1, 5, 5, 5, 5, 2 * piece, 1, 1, 1, 1, 1, 1, 1],
+                &[n / 2, 9, 10, 11],
+                &[n / 3, n / 3, 1, 0, 0],
+                &few,
+            ];
+            for (k, in_turn) in in_turn.into_iter().enumerate() {
+                for kind in [Kind::Offsets32, Kind::Offsets64] {
+                    let mut offsets = vec![if kind == Kind::Offsets32 { 0 } else { rng.below(n / 3) }];
+                    for length in in_turn.iter().cycle() {
+                        let at = offsets[offsets.len() - 1];
+                        if at == n || offsets.len() > 5000 && rng.below(100) == 0 {
+                            break;
+                        }
+                        offsets.push(n.min(at + length));
+                    }
+                    let (segments, init) = (Segments { n, offsets }, (k % 2 == 0).then(|| x[0]));
+                    check_reduce::<_, Op, T>(engine, &mut rng, &x, &segments, kind, init, &(n, k));
                 }
             }
         }
@@ -221,6 +282,8 @@ fn prepared() {
     let flags = stream.alloc_zeros::<u8>(longest).unwrap();
     let mut count = stream.alloc_zeros::<u64>(1).unwrap();
     reduce::<Sum, u32>().heads(&flags).prepare(longest, &mut workspace).unwrap();
+    let offsets = stream.clone_htod(&[0_u32, 1, 2]).unwrap();
+    reduce::<Sum, u32>().segments(&offsets).prepare(longest, &mut workspace).unwrap();
     let held = workspace.bytes();
     for n in [7, 7000, 70_000, 700_000, longest / 7 * 7] {
         let x: Vec<u32> = noise(&mut rng, n);
@@ -235,6 +298,13 @@ fn prepared() {
         one_run.run_into(&input, &mut total, &mut count).unwrap();
         let expected = x.iter().fold(0_u32, |sum, x| sum.wrapping_add(*x));
         assert_eq!(stream.clone_dtoh(&total).unwrap(), [expected], "{n}");
+        let halves =
+            Segments { n, offsets: (0..=100).map(|k| if k == 0 { 0 } else { n / 2 + n / 2 * k / 100 }).collect() };
+        let offsets = stream.clone_htod(&halves.offsets::<u32>()).unwrap();
+        let mut of_halves = stream.alloc_zeros::<u32>(100).unwrap();
+        let by_offsets = reduce::<Sum, u32>().segments(&offsets).workspace(&mut workspace);
+        by_offsets.run_into(&input, &mut of_halves).unwrap();
+        assert_same(&stream.clone_dtoh(&of_halves).unwrap(), &reduce_oracle::<Sum, u32>(&x, &halves, None, 0), &n);
         let options = Options { exclusive: false, init: None, reverse: false };
         assert_same(&stream.clone_dtoh(&output).unwrap(), &scan_oracle::<Sum, u32>(&x, &rows, options), &n);
         assert_same(&stream.clone_dtoh(&of_rows).unwrap(), &reduce_oracle::<Sum, u32>(&x, &rows, None, 0), &n);
@@ -251,9 +321,13 @@ fn sanitize() {
         let mut rng = Rng::new();
         let draw = Draw::exact_for::<Op, T>();
         let tile = OnDevice::tile(size_of::<T>());
-        for (k, n) in [1, 100, tile - 3, tile, 5 * tile + 7, (9 << 20) / size_of::<T>() + 1].into_iter().enumerate() {
+        let (pieces, longer) = ((700 << 10) / size_of::<T>(), (9 << 20) / size_of::<T>() + 1);
+        for (k, n) in [1, 100, tile - 3, tile, 5 * tile + 7, longer, pieces].into_iter().enumerate() {
             let lengths = [Lengths::Below(40), Lengths::Half, Lengths::Empty][k % 3];
-            let segments = Segments::draw(&mut rng, n, lengths, true);
+            let mut segments = Segments::draw(&mut rng, n, lengths, true);
+            if n == pieces {
+                segments = Segments { n, offsets: (0..200).chain([n / 2, n - 3]).collect() };
+            }
             let x: Vec<T> = data(&mut rng, draw, n);
             let options = Options { exclusive: false, init: Some(x[0]), reverse: k % 2 == 1 };
             let expected = scan_oracle::<Op, T>(&x, &segments, options);
@@ -286,6 +360,10 @@ fn sanitize() {
             let columns = n.min([1001, 5003][k % 2]);
             let rows = Segments::rows(n / columns, columns);
             let input = stream.clone_htod(&x[..rows.n]).unwrap();
+            let options = Options { exclusive: false, init: Some(x[0]), reverse: false };
+            let scanned = builder::<Op, T>(options).rows(columns).run(&input).unwrap();
+            let expected = scan_oracle::<Op, T>(&x[..rows.n], &rows, options);
+            assert_same(&stream.clone_dtoh(&scanned).unwrap(), &expected, &(n, columns));
             let sums = reduce::<Op, T>().init(x[0]).rows(columns).run(&input).unwrap();
             let expected = reduce_oracle::<Op, T>(&x[..rows.n], &rows, Some(x[0]), x[0]);
             assert_same(&stream.clone_dtoh(&sums).unwrap(), &expected, &(n, columns));

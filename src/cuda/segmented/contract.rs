@@ -20,8 +20,8 @@ constants! {
         FIND_THREADS: u32 = 256;
         /// Threads of a block of the kernels of short inputs.
         SHORT_INPUT_THREADS: u32 = 128;
-        /// The most warps of a block of the kernel of rows.
-        ROW_WARPS: u32 = 8;
+        /// The most warps of a block of the kernel that folds each segment alone.
+        EACH_WARPS: u32 = 8;
     }
 }
 
@@ -41,15 +41,18 @@ shared! {
 }
 
 shared! {
-    /// How the warps of the kernel of rows share them.
-    struct RowShares {
-        rows: u64 = "u64 rows";
-        /// Items of a row.
-        columns: u32 = "u32 columns";
-        /// Warps of a row: one, or some of a block, which have a part of it each.
+    /// How the warps of the kernel that folds each segment alone share them.
+    struct EachShares {
+        /// Warps of a segment: one, or some of a block, which have a part of it each.
         parts: u32 = "u32 parts";
         /// Rows of a warp: one, or several, of which each lane folds whole ones.
         of_warp: u32 = "u32 of_warp";
+        /// More items than this make a segment by offsets wide.
+        wide: u32 = "u32 wide";
+        /// Pieces of the input, a block each, which fold the segments longer than one. None if no segment can be.
+        pieces: u32 = "u32 pieces";
+        /// Items of a piece. A segment with more is long.
+        piece: u32 = "u32 piece";
     }
 }
 
@@ -57,5 +60,5 @@ shared! {
 #[allow(dead_code, reason = "build.rs writes the header")]
 pub(crate) fn text() -> String {
     let cut = Cut::definition(&[Cut::layout("Cut")]);
-    header("segmented", &[enumerators(), cut, RowShares::definition(&[RowShares::layout("RowShares")])])
+    header("segmented", &[enumerators(), cut, EachShares::definition(&[EachShares::layout("EachShares")])])
 }

@@ -21,24 +21,31 @@ pub(crate) mod contract;
 mod tuning;
 mod unit;
 use contract::{FIND_THREADS, SHORT_INPUT_THREADS};
-use tuning::RowGrid;
+use tuning::EachGrid;
 use unit::{
     counted_bytes, headed_bytes, run_reduce_key, run_reduce_source, segmented_reduce_key, segmented_reduce_source,
     segmented_scan_key, segmented_scan_source, share_bytes,
 };
 
 const SCAN: &str = "segmented scan";
-/// A kernel for each range of lengths, that of short inputs, and the search in the offsets.
-const SCAN_KERNELS: [&str; RANGES + 2] =
-    ["segmented_scan_0", "segmented_scan_1", "segmented_scan_2", "segmented_scan_short", "segmented_find"];
+/// A kernel for each range of lengths, that of short inputs, the search in the offsets, and that of rows.
+const SCAN_KERNELS: [&str; RANGES + 3] = [
+    "segmented_scan_0",
+    "segmented_scan_1",
+    "segmented_scan_2",
+    "segmented_scan_short",
+    "segmented_find",
+    "segmented_scan_rows",
+];
 const SHORT_SCAN: usize = RANGES;
 const FIND: usize = RANGES + 1;
+const ROW_SCAN: usize = RANGES + 2;
 const RUNS: &str = "reduce of runs";
 const RUN_KERNELS: [&str; RANGES] = ["run_reduce_0", "run_reduce_1", "run_reduce_2"];
 const REDUCE_KERNELS: [&str; REDUCE_RANGES + 2] =
-    ["segmented_reduce_0", "segmented_reduce_1", "segmented_reduce_short", "segmented_reduce_rows"];
+    ["segmented_reduce_0", "segmented_reduce_1", "segmented_reduce_short", "segmented_reduce_each"];
 const SHORT_REDUCE: usize = REDUCE_RANGES;
-const ROW_REDUCE: usize = REDUCE_RANGES + 1;
+const EACH_REDUCE: usize = REDUCE_RANGES + 1;
 
 /// The kinds of segmentation: the last one's number and one.
 const KINDS: usize = contract::KEYS_AS_BYTES as usize + 1;
@@ -105,10 +112,13 @@ impl Cut {
         (n > 0 && tuning::is_short(n, segments, tile)).then(|| n.div_ceil(tile) as u32)
     }
 
-    /// The grid of the kernel of rows for `n` items of `size` bytes, if it takes these.
-    fn row_grid(self, n: usize, size: usize) -> Option<RowGrid> {
-        let Cut::Rows { columns } = self else { return None };
-        RowGrid::of(n / columns, columns, size)
+    /// The grid of the kernel that folds each segment alone for `n` items of `size` bytes, if it takes these.
+    fn each_grid(self, n: usize, size: usize) -> Option<EachGrid> {
+        match self {
+            Cut::Rows { columns } => EachGrid::rows(n / columns, columns, size),
+            Cut::Offsets { segments, .. } => EachGrid::offsets(segments, n, size),
+            _ => None,
+        }
     }
 
     /// The kind, of which the kernels are compiled.
@@ -251,7 +261,7 @@ impl SegmentedPlan {
     /// The plan of a reduce for the kernels of `architecture`.
     pub(crate) fn reduce<Op: Operator<T>, T: Element>(n: usize, architecture: u32) -> SegmentedPlan {
         let sizes = [size_of::<T>(), size_of::<Op::Carry>()];
-        SegmentedPlan::of_reduce::<Op, T>(ReducePlan::of_ranges(&segmented_ranges(architecture, sizes[0]), sizes, n))
+        SegmentedPlan::of_reduce::<Op, T>(ReducePlan::of_ranges(&segmented_ranges(architecture, sizes[0]), sizes, n), n)
     }
 
     /// The plan of a reduce with memory for up to `n` elements.
@@ -265,11 +275,12 @@ impl SegmentedPlan {
         plan
     }
 
-    fn of_reduce<Op: Operator<T>, T: Element>(plan: ReducePlan) -> SegmentedPlan {
+    fn of_reduce<Op: Operator<T>, T: Element>(plan: ReducePlan, n: usize) -> SegmentedPlan {
         let ReducePlan { range, threads, blocks, each, more, .. } = plan;
-        let (words, shares) = if blocks == 1 { (0, 0) } else { (BEFORE_STATUS, blocks as usize) };
-        let scratch = shares * share_bytes(size_of::<Op::Carry>());
         let (element, short) = (size_of::<T>(), tuning::short_tile(size_of::<T>()));
+        let shares = if blocks == 1 { 0 } else { blocks as usize }.max(tuning::most_pieces(n, element));
+        let words = if shares == 0 { 0 } else { BEFORE_STATUS };
+        let scratch = shares * share_bytes(size_of::<Op::Carry>());
         SegmentedPlan { kernel: range, threads, blocks, tiles: 0, tile: 0, short, element, each, more, words, scratch }
     }
 }
@@ -282,8 +293,8 @@ pub(crate) fn load_scan<Op: Operator<T>, T: Element>(
     is_counted: bool,
 ) -> Result<&'static Kernels, Error> {
     let kernels = match cut {
-        Cut::Offsets { .. } => &SCAN_KERNELS[..],
-        Cut::Rows { .. } => &SCAN_KERNELS[..=SHORT_SCAN],
+        Cut::Offsets { .. } => &SCAN_KERNELS[..=FIND],
+        Cut::Rows { .. } => &SCAN_KERNELS[..],
         _ => &SCAN_KERNELS[..RANGES],
     };
     let built_in = const { library::built_in(segmented_scan_key(&unit_of::<Op, T>())) };
@@ -306,9 +317,8 @@ pub(crate) fn load_reduce<Op: Operator<T>, T: Element>(
     cut: Cut,
     is_counted: bool,
 ) -> Result<&'static Kernels, Error> {
-    let kernels = if let Cut::Rows { .. } = cut { &REDUCE_KERNELS[..] } else { &REDUCE_KERNELS[..ROW_REDUCE] };
     let built_in = const { library::built_in(segmented_reduce_key(&unit_of::<Op, T>())) };
-    load::<Op, T>(caller, REDUCES, cut, is_counted, kernels, segmented_reduce_source, built_in)
+    load::<Op, T>(caller, REDUCES, cut, is_counted, &REDUCE_KERNELS, segmented_reduce_source, built_in)
 }
 
 fn load<Op: Operator<T>, T: Element>(
@@ -381,11 +391,25 @@ impl<C: Element> SegmentedScanArguments<C> {
         // The kernel of short inputs reads items of other tiles, which must not be overwritten.
         let short_blocks =
             cut.short_blocks(n, plan.short).filter(|&blocks| length.is_none() && (blocks == 1 || input != output));
+        // A length in memory may end within a row.
+        let row_grid = match cut {
+            Cut::Rows { columns } if !reverse && length.is_none() => {
+                EachGrid::scanned_rows(n / columns, columns, plan.element).map(|grid| (columns, grid))
+            }
+            _ => None,
+        };
         // Tiles of the first kernel search themselves.
         let searched = tiles > 1 && kernel > 0 && matches!(cut, Cut::Offsets { .. });
         let (cut, init) = (cut.contract(n), first.unwrap_or_else(C::zeroed));
         let (n, tile_offsets) = (n as u64, if searched { scratch } else { 0 });
         let (at, is_counted) = (length.unwrap_or(0), length.is_some());
+        if let Some((columns, EachGrid { blocks, warps, shares })) = row_grid {
+            let (rows, columns, parts) = (cut.segments, columns as u32, shares.parts);
+            let arguments = [p(&input), p(&output), p(&rows), p(&columns), p(&parts), p(&init), p(&flags)];
+            // SAFETY: the arguments are those of the kernel in segmented/scan_kernels.cuh; the caller
+            // vouches for the rest.
+            return unsafe { kernels.launch(ROW_SCAN, blocks, warps * 32, stream, &arguments) };
+        }
         if let Some(blocks) = short_blocks {
             let arguments = [p(&input), p(&output), p(&n), p(&init), p(&flags), p(&cut)];
             // SAFETY: the arguments are those of the kernel in segmented/scan_kernels.cuh; the caller
@@ -529,19 +553,29 @@ impl<C: Element> SegmentedReduceArguments<C> {
         let SegmentedReduceArguments { input, output, n, length, first, empty, cut, words, scratch } = *self;
         let SegmentedPlan { kernel, threads, blocks, each, more, .. } = *plan;
         let short_blocks = cut.short_blocks(n, plan.short).filter(|_| length.is_none());
-        let row_grid = cut.row_grid(n, plan.element);
+        let each_grid = cut.each_grid(n, plan.element);
         let cut = cut.contract(n);
         let (init, has_init) = (first.unwrap_or_else(C::zeroed), u32::from(first.is_some()));
         let empty = empty.unwrap_or_else(C::zeroed);
         let (n, at) = (n as u64, length.unwrap_or(0));
-        if let Some(RowGrid { blocks, warps, parts, of_warp }) = row_grid {
-            let columns = cut.columns as u32; // `RowGrid::of` limits them
-            let shares = contract::RowShares { rows: cut.segments, columns, parts, of_warp };
-            let arguments = [p(&input), p(&shares), p(&init), p(&has_init), p(&output), p(&at)];
+        if let Some(EachGrid { blocks, warps, shares }) = each_grid {
+            let arguments = [
+                p(&input),
+                p(&n),
+                p(&shares),
+                p(&init),
+                p(&has_init),
+                p(&empty),
+                p(&cut),
+                p(&output),
+                p(&words),
+                p(&scratch),
+                p(&at),
+            ];
             // SAFETY: the arguments are those of the kernel in segmented/reduce_kernels.cuh; the caller
             // vouches for the rest.
             return unsafe {
-                kernels.launch(ROW_REDUCE, blocks, warps * 32, stream, with_last(&arguments, length.is_some()))
+                kernels.launch(EACH_REDUCE, blocks, warps * 32, stream, with_last(&arguments, length.is_some()))
             };
         }
         if let Some(blocks) = short_blocks {

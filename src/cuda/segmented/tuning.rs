@@ -1,7 +1,7 @@
-//! The shapes of the kernels of reduce of runs, of rows and of short inputs. Scan by segment has those of scan, reduce
-//! by segment `segmented_ranges` of reduce.
+//! The shapes of the kernels of reduce of runs, of segments that warps or blocks take alone, and of short inputs. Scan
+//! by segment has those of scan, reduce by segment `segmented_ranges` of reduce.
 
-use super::contract::{ROW_WARPS, SHORT_INPUT_THREADS};
+use super::contract::{EACH_WARPS, EachShares, SHORT_INPUT_THREADS};
 use crate::cuda::scan::tuning::{TUNING, Tuning, range};
 use crate::cuda::tuning::LONG;
 
@@ -41,49 +41,108 @@ pub(crate) const fn is_short(n: usize, segments: usize, tile: usize) -> bool {
     n <= tile || n <= MOST_TILES * tile && n <= segments.saturating_mul(MEAN_TILES * tile)
 }
 
-/// A launch of the kernel of rows: blocks, warps of a block, and as in `RowShares` warps of a row and rows of a
-/// warp.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RowGrid {
+/// A launch of a kernel whose warps or blocks take each segment alone.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EachGrid {
     pub(crate) blocks: u32,
+    /// Warps of a block.
     pub(crate) warps: u32,
-    pub(crate) parts: u32,
-    pub(crate) of_warp: u32,
+    pub(crate) shares: EachShares,
 }
 
-/// Elements of `size` bytes that a warp of the kernel of rows copies to shared memory at once: of a lane up to 144
+/// Elements of `size` bytes that a warp of this kernel copies to shared memory at once: of a lane up to 144
 /// bytes, an odd number of vectors, or of elements that tile none.
-pub(crate) const fn row_chunk(size: usize) -> usize {
+pub(crate) const fn each_chunk(size: usize) -> usize {
     let of_unit = if 16_usize.is_multiple_of(size) { 16 / size } else { 1 };
     32 * ((144 / (of_unit * size) - 1) | 1) * of_unit
 }
 
-impl RowGrid {
-    /// The launch for rows of so many elements of `size` bytes, if the kernel takes them. A row has a warp for
-    /// each 4 KiB, up to a block. Shorter rows leave lanes idle, so the kernel takes few of them, except for those
-    /// of at most 64 bytes: a lane folds each, and a warp a multiple of 32, so that its rows begin a vector if the
-    /// first row does. Of long rows
-    /// the kernel takes enough for all multiprocessors. Rows that begin inside a vector are copied element by
-    /// element, which is slow for elements of 1 and 2 bytes.
+const KIB: usize = 1 << 10;
+/// Bytes that a warp folds of a segment, up to the warps of a block.
+const OF_WARP: usize = 4 * KIB;
+/// The longest mean, in bytes, of fewer than 64 segments and of more. A block scans 8 times as long as it folds.
+const MOST_TO_FOLD: [usize; 2] = [128 * KIB, 256 * KIB];
+const MOST_TO_SCAN: [usize; 2] = [32 * KIB, 64 * KIB];
+/// More bytes for each of its warps make a segment wide: all warps of the block fold it.
+const OF_WIDE_WARP: usize = 16 * KIB;
+/// By offsets: the most bytes of all items.
+const MOST_BYTES: usize = 8 << 20;
+/// Bytes of all items up to which no segment is long.
+const WITHOUT_PIECES: usize = 256 * KIB;
+/// The least bytes of a piece.
+const OF_PIECE: usize = 32 * KIB;
+/// The most pieces. Each takes a ticket, one after the other.
+const MOST_PIECES: usize = 64;
+
+/// A bound on the pieces of an input of up to `n` elements of `size` bytes: the plan allots as many shares.
+pub(crate) fn most_pieces(n: usize, size: usize) -> usize {
+    match n.saturating_mul(size) {
+        0..=WITHOUT_PIECES => 0,
+        bytes => bytes.div_ceil(OF_PIECE).min(MOST_PIECES),
+    }
+}
+
+impl EachShares {
+    /// A warp for each segment, of which none is wide or long.
+    const fn one_warp() -> EachShares {
+        EachShares { parts: 1, of_warp: 1, wide: u32::MAX, pieces: 0, piece: u32::MAX }
+    }
+}
+
+impl EachGrid {
+    /// The launch for so many rows of `columns` elements of `size` bytes, if the kernel takes them. Rows of at most 64
+    /// bytes: a lane folds each, and a warp a multiple of 32, so that its rows begin a vector if the first row does.
     ///
     /// NVIDIA H200, 2026-11-27.
-    pub(crate) fn of(rows: usize, columns: usize, size: usize) -> Option<RowGrid> {
-        const KIB: usize = 1 << 10;
+    pub(crate) fn rows(rows: usize, columns: usize, size: usize) -> Option<EachGrid> {
         let bytes = columns.saturating_mul(size);
         if rows > 0 && size >= 4 && (1..=64).contains(&bytes) {
-            let of_warp = row_chunk(size) / (columns * 32) * 32;
-            let blocks = rows.div_ceil(of_warp * ROW_WARPS as usize);
-            return Some(RowGrid { blocks: blocks as u32, warps: ROW_WARPS, parts: 1, of_warp: of_warp as u32 });
+            let of_warp = each_chunk(size) / (columns * 32) * 32;
+            let blocks = rows.div_ceil(of_warp * EACH_WARPS as usize) as u32;
+            let shares = EachShares { of_warp: of_warp as u32, ..EachShares::one_warp() };
+            return Some(EachGrid { blocks, warps: EACH_WARPS, shares });
         }
-        let shortest = if rows <= 8192 { KIB / 2 } else { 2 * KIB };
-        let longest = if rows < 64 { 128 * KIB } else { 256 * KIB };
-        if rows == 0 || !(shortest..=longest).contains(&bytes) || size < 4 && !bytes.is_multiple_of(16) {
+        EachGrid::by_mean(rows, bytes, MOST_TO_FOLD)
+    }
+
+    /// The launch for so many segments by offsets of `n` elements of `size` bytes, if the kernel takes them.
+    pub(crate) fn offsets(segments: usize, n: usize, size: usize) -> Option<EachGrid> {
+        let bytes = n.saturating_mul(size);
+        if segments == 0 || bytes > MOST_BYTES {
             return None;
         }
-        let parts = bytes.div_ceil(4 * KIB).min(ROW_WARPS as usize);
-        let of_block = ROW_WARPS as usize / parts; // rows
-        let (blocks, warps) = (rows.div_ceil(of_block) as u32, (of_block * parts) as u32);
-        Some(RowGrid { blocks, warps, parts: parts as u32, of_warp: 1 })
+        let mut grid = EachGrid::by_mean(segments, bytes.div_ceil(segments), MOST_TO_FOLD)?;
+        const LINE: usize = 128; // elements, so that pieces begin a line
+        let piece = n.div_ceil(MOST_PIECES).max(OF_PIECE / size).next_multiple_of(LINE);
+        let pieces = if bytes > WITHOUT_PIECES { n.div_ceil(piece) } else { 0 };
+        let wide = OF_WIDE_WARP * grid.shares.parts as usize / size;
+        grid.blocks += pieces as u32;
+        grid.shares = EachShares { wide: wide as u32, pieces: pieces as u32, piece: piece as u32, ..grid.shares };
+        Some(grid)
+    }
+
+    /// The launch of a scan for so many rows of `columns` elements of `size` bytes.
+    pub(crate) fn scanned_rows(rows: usize, columns: usize, size: usize) -> Option<EachGrid> {
+        EachGrid::by_mean(rows, columns.saturating_mul(size), MOST_TO_SCAN)
+    }
+
+    /// The launch for so many segments that have `bytes` on average, at most the first of `most` if they are fewer
+    /// than 64, else the second. A segment has a warp for each 4 KiB, up to a block. Short ones leave lanes idle, so
+    /// the kernel takes them only if they are few; long ones only if they are enough for all multiprocessors.
+    fn by_mean(segments: usize, bytes: usize, most: [usize; 2]) -> Option<EachGrid> {
+        let least = match segments {
+            0..=1024 => 0,
+            1025..=8192 => KIB / 2,
+            _ => 2 * KIB,
+        };
+        if segments == 0 || !(least..=most[usize::from(segments >= 64)]).contains(&bytes) {
+            return None;
+        }
+        let parts = bytes.div_ceil(OF_WARP).clamp(1, EACH_WARPS as usize);
+        let of_block = EACH_WARPS as usize / parts; // segments
+        let (blocks, warps) = (segments.div_ceil(of_block) as u32, (of_block * parts) as u32);
+        let shares = EachShares { parts: parts as u32, ..EachShares::one_warp() };
+        Some(EachGrid { blocks, warps, shares })
     }
 }
 
@@ -93,20 +152,41 @@ mod tests {
 
     #[test]
     fn rows() {
-        let parts = |rows, bytes: usize| RowGrid::of(rows, bytes / 4, 4).map(|grid| grid.parts);
-        let of_warp = |rows, bytes: usize| RowGrid::of(rows, bytes / 4, 4).map(|grid| grid.of_warp);
-        assert_eq!(RowGrid::of(9, 1 << 10, 4), Some(RowGrid { blocks: 2, warps: 8, parts: 1, of_warp: 1 }));
-        assert_eq!(RowGrid::of(9, (2 << 10) + 1, 4), Some(RowGrid { blocks: 5, warps: 6, parts: 3, of_warp: 1 }));
+        let of = |rows, columns, size| {
+            let EachGrid { blocks, warps, shares } = EachGrid::rows(rows, columns, size)?;
+            assert_eq!(shares.pieces, 0, "a row's length is known");
+            Some([blocks, warps, shares.parts, shares.of_warp])
+        };
+        assert_eq!(of(9, 256, 4), Some([2, 8, 1, 1]));
+        assert_eq!(of(9, 513, 4), Some([2, 8, 1, 1]), "2 KiB and an element");
+        assert_eq!(of(9, 2049, 4), Some([5, 6, 3, 1]));
+        assert_eq!([of(9, 1, 4), of(9, 16, 4)], [Some([1, 8, 1, 1152]), Some([1, 8, 1, 64])]);
+        assert_eq!(of(8 * 288 + 1, 1, 16), Some([2, 8, 1, 288]));
+        assert_eq!([each_chunk(4), each_chunk(16), each_chunk(12), each_chunk(32)], [1152, 288, 352, 96]);
+        let bytes = |rows, bytes: usize| of(rows, bytes / 4, 4).is_some();
+        assert!(bytes(1024, 68) && !bytes(1025, 68) && bytes(8192, 512) && !bytes(8193, 512) && bytes(8193, 2048));
+        assert!(bytes(63, 128 << 10) && !bytes(63, (128 << 10) + 4) && bytes(64, 256 << 10) && !bytes(0, 4));
+        assert!(of(9, 1001, 2).is_some() && of(9, usize::MAX, 4).is_none());
+    }
+
+    #[test]
+    fn offsets() {
+        let shares = |segments, n| EachGrid::offsets(segments, n, 4).map(|grid| grid.shares);
+        let pieces = |segments, n| shares(segments, n).map(|shares| [shares.parts, shares.wide, shares.pieces]);
+        assert_eq!(pieces(1, 4096), Some([4, 16384, 0]));
+        assert_eq!([pieces(1024, 1 << 16), pieces(1024, 1 + (1 << 16))], [Some([1, 4096, 0]), Some([1, 4096, 9])]);
+        assert_eq!(pieces(1 << 12, 1 << 21), Some([1, 4096, 64]));
         assert_eq!(
-            [of_warp(9, 4), of_warp(9, 64), of_warp(8193, 68), of_warp(0, 4)],
-            [Some(1152), Some(64), None, None]
+            [pieces(0, 9), pieces(9000, 1 << 20), pieces(8, 1 << 20), pieces(1 << 12, 1 + (1 << 21))],
+            [None; 4]
         );
-        assert_eq!(RowGrid::of(8 * 288 + 1, 4, 4), Some(RowGrid { blocks: 2, warps: 8, parts: 1, of_warp: 288 }));
-        assert_eq!([row_chunk(4), row_chunk(16), row_chunk(12), row_chunk(32)], [1152, 288, 352, 96]);
-        assert_eq!([parts(0, 4096), parts(1, 508), parts(8193, 2044), parts(63, (128 << 10) + 4)], [None; 4]);
-        assert_eq!([parts(8192, 512), parts(8193, 2048), parts(64, 256 << 10)], [Some(1), Some(1), Some(8)]);
-        assert_eq!([RowGrid::of(9, 1001, 2), RowGrid::of(9, usize::MAX, 4)], [None; 2]);
-        assert!(RowGrid::of(9, 1000, 2).is_some());
+        for (segments, n) in [(1, 1), (1000, 5_000), (1000, 100_001), (1000, 500_000), (8000, 1 << 20)] {
+            for size in 1..=32 {
+                let Some(EachGrid { blocks, warps, shares }) = EachGrid::offsets(segments, n, size) else { continue };
+                assert!(shares.pieces == 0 || n.div_ceil(shares.piece as usize) == shares.pieces as usize);
+                assert!(shares.pieces as usize <= most_pieces(n, size) && blocks > shares.pieces && warps >= 5);
+            }
+        }
     }
 
     #[test]

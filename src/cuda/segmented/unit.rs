@@ -1,6 +1,6 @@
 //! The texts of the units of scan and reduce by segment: an operator on an element.
 
-use super::tuning::{RUNS, row_chunk, short_items};
+use super::tuning::{RUNS, each_chunk, short_items};
 use crate::cuda::contract::asserted_status;
 use crate::cuda::reduce::tuning::segmented_ranges;
 use crate::cuda::reduce::unit::shapes;
@@ -41,7 +41,7 @@ pub(crate) const fn segmented_reduce_key(unit: &Unit) -> UnitKey {
 /// The text of the unit of scan by segment.
 pub(crate) fn segmented_scan_source(unit: &Unit) -> String {
     let shapes = shapes_by_architecture(TUNING, unit.element.size);
-    let shapes = shapes + &short(unit);
+    let shapes = shapes + &short(unit) + &each(unit);
     let status = asserted_status("Headed<Operator>::Carry", headed_bytes(unit.carry.size, unit.carry.align));
     unit.around("segmented/scan.cuh", &shapes, &status, "segmented/scan_kernels.cuh")
 }
@@ -58,12 +58,16 @@ pub(crate) fn segmented_reduce_source(unit: &Unit) -> String {
     let bytes = share_bytes(unit.carry.size);
     let room =
         format!("static_assert(sizeof(Share<Operator>) <= {bytes}, \"the host allots {bytes} bytes for a share\");\n");
-    let shapes = shapes(unit.element.size, segmented_ranges) + &short(unit);
-    let shapes = shapes + &format!("constexpr u32 ROW_CHUNK = {};\n", row_chunk(unit.element.size));
+    let shapes = shapes(unit.element.size, segmented_ranges) + &short(unit) + &each(unit);
     unit.around("segmented/reduce.cuh", &shapes, &room, "segmented/reduce_kernels.cuh")
 }
 
 /// The shape of the kernels of short inputs.
 fn short(unit: &Unit) -> String {
     format!("constexpr u32 SHORT_ITEMS = {};\n", short_items(unit.element.size))
+}
+
+/// The shape of the kernels that take each segment alone.
+fn each(unit: &Unit) -> String {
+    format!("constexpr u32 EACH_CHUNK = {};\n", each_chunk(unit.element.size))
 }

@@ -1,0 +1,87 @@
+// A chunk of a segment in a warp's shared memory, of which each lane owns consecutive items. A kernel whose warps or
+// blocks take whole segments needs no head flags.
+#pragma once
+#include "core/stage.cuh"
+#include "core/warp_scan.cuh"
+#include "segmented/contract.cuh" // `EachShares`, which the host shares: src/cuda/segmented/contract.rs
+
+// The chunks of a warp in shared memory, of up to CHUNK items each: `each_chunk` in src/cuda/segmented/tuning.rs.
+template <class Operator, u32 CHUNK> struct WarpChunk {
+    typedef typename Operator::Element Element;
+    typedef typename Operator::Carry Carry;
+
+    // A lane owns consecutive units: vectors of the input, or items that tile none.
+    static constexpr bool TILES = sizeof(Vector) % sizeof(Element) == 0;
+    static constexpr u32 OWN = TILES ? sizeof(Vector) / sizeof(Element) : 1; // items of a unit
+    struct alignas(TILES ? sizeof(Vector) : alignof(Element)) Unit { Element item[OWN]; };
+    static constexpr u32 UNITS = CHUNK / (WARP * OWN); // of a lane at once
+    static_assert(CHUNK == WARP * UNITS * OWN && UNITS % 2 == 1, "adjacent lanes' units begin in different banks");
+
+    const Element *in;
+    u32 lane, warp;
+
+    __device__ WarpChunk(const Element *in) : in(in), lane(threadIdx.x % WARP), warp(threadIdx.x / WARP) {}
+
+    // By one warp: begins to copy `count` items to the stage, which begins with the item `first`, from its item `lead`
+    // on. Vectors are copied whole if they lie so, with the items before.
+    __device__ void load(Unit *stage, u64 first, u32 lead, u32 count) const {
+        const Element *from = in + first;
+        u32 vectors = TILES && (u64)from % sizeof(Vector) == 0 ? (lead + count) / OWN : 0;
+#pragma unroll
+        for (u32 k = 0; k < UNITS; k++)
+            if (k * WARP + lane < vectors)
+                copy_to_shared((Vector *)stage + k * WARP + lane, (const Vector *)from + k * WARP + lane);
+        u32 copied = vectors > 0 ? vectors * OWN : lead;
+#pragma unroll 4
+        for (u32 i = copied + lane; i < lead + count; i += WARP) copy_item_to_shared((Element *)stage + i, from + i);
+    }
+
+    // Units of a lane, for the items `lead` to `end` of a stage: an odd number.
+    static __device__ u32 units_of_lane(u32 end) { return ((end + OWN - 1) / OWN + WARP - 1) / WARP | 1; }
+    // The first lanes, those that own items.
+    static __device__ u32 lanes_with_items(u32 end) {
+        u32 each = units_of_lane(end);
+        return ((end + OWN - 1) / OWN + each - 1) / each;
+    }
+
+    // By one warp, over the items `lead` to `end` of the stage: calls `first(item)` with the first item that the lane
+    // owns and `next(item)` with its others, in order. They may change the items if these are put BACK.
+    template <bool BACK, class First, class Next>
+    __device__ void each_own(Unit *stage, u32 lead, u32 end, const First &first, const Next &next) const {
+        u32 each = units_of_lane(end), begin = lane * each, whole = end / OWN;
+        if (begin < whole) {
+            Unit unit = stage[begin];
+            if (lane > 0 || lead == 0) {
+                first(unit.item[0]);
+#pragma unroll
+                for (u32 j = 1; j < OWN; j++) next(unit.item[j]);
+                if (BACK) stage[begin] = unit;
+            } else {
+                first(stage[0].item[lead]);
+                for (u32 j = lead + 1; j < OWN; j++) next(stage[0].item[j]);
+            }
+#pragma unroll
+            for (u32 k = 1; k < UNITS; k++) {
+                if (k >= each || begin + k >= whole) break;
+                unit = stage[begin + k];
+#pragma unroll
+                for (u32 j = 0; j < OWN; j++) next(unit.item[j]);
+                if (BACK) stage[begin + k] = unit;
+            }
+        }
+        if (whole * OWN < end && begin <= whole && whole < begin + each) { // the unit that is not whole
+            u32 j = whole == 0 ? lead : 0;
+            if (begin == whole) first(stage[whole].item[j++]);
+            for (; j < end - whole * OWN; j++) next(stage[whole].item[j]);
+        }
+    }
+
+    // By one warp: the fold of what the lane owns of the items `lead` to `end` of the stage, if that is any.
+    __device__ Carry fold_own(Unit *stage, u32 lead, u32 end) const {
+        Carry own = Carry();
+        each_own<false>(
+            stage, lead, end, [&](Element item) { own = Operator::alone(Operator::lift(item)); },
+            [&](Element item) { own = Operator::combine(own, Operator::lift(item)); });
+        return own;
+    }
+};
