@@ -67,8 +67,9 @@ impl<Op: Operator<T>, T: Element, S> Reduce<Op, T, S> {
 /// # Cost
 /// Items of segments are read once, and so are offsets. Each result is written once. On the device that is one
 /// launch, for any n. The time hardly depends on how long segments are, as all threads have equally many items and
-/// segments. By offsets of up to 8 MiB of items the device gives whole segments to warps and blocks, and shares
-/// only the longest; there one long segment among short ones takes up to twice as long.
+/// segments. By offsets of up to 8 MiB of items, unless segments are many and short, the device gives whole segments
+/// to warps and blocks, and shares only the longest; of others up to 256 KiB blocks read the items again that lie
+/// before theirs in a segment. So one long segment among short ones takes up to twice as long.
 ///
 /// # Waiting
 /// No call waits for the device. The first use of an operator and element type in a process loads
@@ -78,7 +79,7 @@ impl<Op: Operator<T>, T: Element, S> Reduce<Op, T, S> {
 /// Items are combined in order. The grouping depends on n, the segments, the element type and, on
 /// the device, the architecture that the kernel was compiled for, so a rounded float sum has the
 /// same bits in every run. It also depends on where in the input a segment lies: two equal segments
-/// may round differently.
+/// may round differently. So may a call by `len` and one of a known length.
 ///
 /// # Errors
 /// | error | cause |

@@ -123,12 +123,12 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
 /// | [`head_bits`](Scan::head_bits) | n / 8 |
 /// | [`by_key`](Scan::by_key) | n keys |
 ///
-/// The time does not depend on how long segments are, as all threads have equally many items: one
-/// long segment or millions of short or empty ones take about as long. On the device that is one
-/// launch, or two for offsets of more than 4 MiB of items. Up to 256 KiB blocks read the items of a segment
-/// again that lie before theirs, so one long segment among short ones takes up to twice as long. Rows of 2 KiB to
-/// 64 KiB are scanned by a warp or a block each, unless in reverse or by [`len`](SegmentedScan::len), and take less
-/// time than others.
+/// The time hardly depends on how long segments are, as all threads have equally many items: one long segment or
+/// millions of short or empty ones take about as long. On the device that is one launch, or two for offsets of more
+/// than 4 MiB of items. Up to 256 KiB blocks read the items of a segment again that lie before theirs, so one long
+/// segment among short ones takes up to twice as long. Rows of up to 64 KiB, if those below 2 KiB are few and those
+/// beyond 32 KiB are 64 and more, are scanned by a warp or a block each, and take less time than others; not in
+/// reverse, and not by [`len`](SegmentedScan::len).
 ///
 /// # Waiting
 /// As a [`Scan`].
@@ -137,7 +137,8 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
 /// Operands are combined in scan order. The grouping depends on n, the segments, the element type
 /// and, on the device, the architecture that the kernel was compiled for, so a rounded float sum
 /// has the same bits in every run. It also depends on where in the input a segment lies: two equal
-/// segments may round differently. So may a scan in place and one into other memory.
+/// segments may round differently. So may a scan in place and one into other memory, and a call by
+/// `len` and one of a known length.
 ///
 /// # Errors
 /// | error | cause |

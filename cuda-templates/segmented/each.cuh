@@ -6,7 +6,7 @@
 // Of short rows a warp copies many, and each lane folds whole ones (`fold_short`).
 //
 // Blocks take segments in order, so what the grid reads at one time lies together. Rows, and inputs without pieces,
-// need no flags, no search and no ticket: they take the time for which their items are read.
+// need no flags, no search and no ticket, so their time is that of reading the items.
 //
 // By offsets a segment may be longer than others. One that is *wide*, too long for its warps, is folded by all warps
 // of its block. One that is *long*, longer than a piece of the input, is left to blocks of their own, one a piece:

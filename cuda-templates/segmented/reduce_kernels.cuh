@@ -1,5 +1,5 @@
 // The kernels of reduce by segment: one for each range of lengths, as in reduce/kernels.cuh, that of short inputs, and
-// that which takes each segment alone.
+// the one whose warps or blocks take whole segments.
 #pragma once
 #include "segmented/each.cuh"
 #include "segmented/reduce.cuh"

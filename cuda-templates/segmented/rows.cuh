@@ -15,6 +15,8 @@ template <class Operator, u32 CHUNK> struct RowScan : WarpChunk<Operator, CHUNK>
     using typename Chunk::Element;
     using typename Chunk::Unit;
 
+    static_assert(!Chunk::TILES || CHUNK * sizeof(Element) >= OF_EACH_WARP + sizeof(Vector), "a part fits a chunk");
+
     struct Shared {
         Unit stage[EACH_WARPS][WARP * UNITS];
         Carry carry[2][EACH_WARPS]; // each warp's fold, of this round and of the one before
@@ -37,6 +39,8 @@ template <class Operator, u32 CHUNK> struct RowScan : WarpChunk<Operator, CHUNK>
         begin -= skip;
         if (warps == 1 && row >= rows) return; // else its warps are needed at the barriers
         Maybe<Carry> before = init; // the fold of the rounds before
+        // The rows of a block take equally many rounds: with more than one round a block has one row, or rows begin
+        // at units.
         for (u32 at = 0, round = 0; at < end; at += warps * CHUNK, round ^= 1) {
             // ---- fold: the items `lead` to `here` of the stage are the warp's
             u32 from = at + part * CHUNK, here = row < rows && from < end ? min(end - from, CHUNK) : 0;
@@ -47,8 +51,9 @@ template <class Operator, u32 CHUNK> struct RowScan : WarpChunk<Operator, CHUNK>
                 wait_for_copies();
                 __syncwarp();
                 upto = this->fold_own(stage, lead, here);
+                // Lanes without items take the last fold, so that the operator is called on items and its results only.
+                upto = warp_inclusive<Operator>(shuffle(upto, min(lane, lanes - 1)), lane);
             }
-            upto = warp_inclusive<Operator>(upto, lane);
 
             // ---- block
             Maybe<Carry> prefix = before;

@@ -20,8 +20,10 @@ constants! {
         FIND_THREADS: u32 = 256;
         /// Threads of a block of the kernels of short inputs.
         SHORT_INPUT_THREADS: u32 = 128;
-        /// The most warps of a block of the kernel that folds each segment alone.
+        /// The most warps of a block of the kernels that take whole segments.
         EACH_WARPS: u32 = 8;
+        /// Bytes of a segment for each of its warps there, if these are not all of a block.
+        OF_EACH_WARP: u32 = 4096;
     }
 }
 
@@ -41,7 +43,7 @@ shared! {
 }
 
 shared! {
-    /// How the warps of the kernel that folds each segment alone share them.
+    /// How the warps of the kernels that take whole segments share them.
     struct EachShares {
         /// Warps of a segment: one, or some of a block, which have a part of it each.
         parts: u32 = "u32 parts";

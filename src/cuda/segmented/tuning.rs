@@ -1,7 +1,7 @@
 //! The shapes of the kernels of reduce of runs, of segments that warps or blocks take alone, and of short inputs. Scan
 //! by segment has those of scan, reduce by segment `segmented_ranges` of reduce.
 
-use super::contract::{EACH_WARPS, EachShares, SHORT_INPUT_THREADS};
+use super::contract::{EACH_WARPS, EachShares, OF_EACH_WARP, SHORT_INPUT_THREADS};
 use crate::cuda::scan::tuning::{TUNING, Tuning, range};
 use crate::cuda::tuning::LONG;
 
@@ -41,7 +41,7 @@ pub(crate) const fn is_short(n: usize, segments: usize, tile: usize) -> bool {
     n <= tile || n <= MOST_TILES * tile && n <= segments.saturating_mul(MEAN_TILES * tile)
 }
 
-/// A launch of a kernel whose warps or blocks take each segment alone.
+/// A launch of a kernel whose warps or blocks take whole segments.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EachGrid {
     pub(crate) blocks: u32,
@@ -50,7 +50,7 @@ pub(crate) struct EachGrid {
     pub(crate) shares: EachShares,
 }
 
-/// Elements of `size` bytes that a warp of this kernel copies to shared memory at once: of a lane up to 144
+/// Elements of `size` bytes that a warp of such a kernel copies to shared memory at once: of a lane up to 144
 /// bytes, an odd number of vectors, or of elements that tile none.
 pub(crate) const fn each_chunk(size: usize) -> usize {
     let of_unit = if 16_usize.is_multiple_of(size) { 16 / size } else { 1 };
@@ -58,9 +58,7 @@ pub(crate) const fn each_chunk(size: usize) -> usize {
 }
 
 const KIB: usize = 1 << 10;
-/// Bytes that a warp folds of a segment, up to the warps of a block.
-const OF_WARP: usize = 4 * KIB;
-/// The longest mean, in bytes, of fewer than 64 segments and of more. A block scans 8 times as long as it folds.
+/// The longest mean, in bytes, of fewer than 64 segments and of more. NVIDIA H200, 2026-11-27.
 const MOST_TO_FOLD: [usize; 2] = [128 * KIB, 256 * KIB];
 const MOST_TO_SCAN: [usize; 2] = [32 * KIB, 64 * KIB];
 /// More bytes for each of its warps make a segment wide: all warps of the block fold it.
@@ -128,7 +126,7 @@ impl EachGrid {
 
     /// The launch for so many segments that have `bytes` on average, at most the first of `most` if they are fewer
     /// than 64, else the second. A segment has a warp for each 4 KiB, up to a block. Short ones leave lanes idle, so
-    /// the kernel takes them only if they are few; long ones only if they are enough for all multiprocessors.
+    /// the kernel takes them only if they are few, and long ones only if they are not.
     fn by_mean(segments: usize, bytes: usize, most: [usize; 2]) -> Option<EachGrid> {
         let least = match segments {
             0..=1024 => 0,
@@ -138,7 +136,7 @@ impl EachGrid {
         if segments == 0 || !(least..=most[usize::from(segments >= 64)]).contains(&bytes) {
             return None;
         }
-        let parts = bytes.div_ceil(OF_WARP).clamp(1, EACH_WARPS as usize);
+        let parts = bytes.div_ceil(OF_EACH_WARP as usize).clamp(1, EACH_WARPS as usize);
         let of_block = EACH_WARPS as usize / parts; // segments
         let (blocks, warps) = (segments.div_ceil(of_block) as u32, (of_block * parts) as u32);
         let shares = EachShares { parts: parts as u32, ..EachShares::one_warp() };
