@@ -3,7 +3,6 @@
 #pragma once
 #include "core/stage.cuh"
 #include "core/warp_scan.cuh"
-#include "segmented/contract.cuh" // `EachShares`, which the host shares: src/cuda/segmented/contract.rs
 
 // The chunks of a warp in shared memory, of up to CHUNK items each: `each_chunk` in src/cuda/segmented/tuning.rs.
 template <class Operator, u32 CHUNK> struct WarpChunk {

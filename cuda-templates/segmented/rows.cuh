@@ -7,6 +7,7 @@
 //   finish   each lane goes over its items again, from its prefix on, and the warp stores the chunk
 #pragma once
 #include "segmented/chunk.cuh"
+#include "segmented/contract.cuh" // EACH_WARPS, OF_EACH_WARP
 
 template <class Operator, u32 CHUNK> struct RowScan : WarpChunk<Operator, CHUNK> {
     typedef WarpChunk<Operator, CHUNK> Chunk;

@@ -141,6 +141,18 @@ fn short_inputs() {
     walk::<Compose, Matrix<u64>>(&mut engine);
 }
 
+/// Calls `walk` with elements of 1, 4, 8, 12, 16 and 32 bytes, some of them aligned as less.
+macro_rules! walk_sizes {
+    ($engine:ident) => {
+        walk::<Sum, u8>(&mut $engine);
+        walk::<Max, f32>(&mut $engine);
+        walk::<Last, Moments<f32>>(&mut $engine);
+        walk::<Compose, Matrix<u32>>(&mut $engine);
+        walk::<Compose, Matrix<u64>>(&mut $engine);
+        walk::<Digits, Digit>(&mut $engine);
+    };
+}
+
 /// Rows around the lengths that a lane, a warp, several warps and no kernel of rows takes, scanned and reduced, and of
 /// each number of rows of a block; of rows of a lane as many as a warp has, a block and more.
 #[test]
@@ -175,12 +187,7 @@ fn rows_of_a_block() {
         }
     }
     let mut engine = or_skip!(OnDevice::new());
-    walk::<Sum, u8>(&mut engine);
-    walk::<Max, f32>(&mut engine);
-    walk::<Last, Moments<f32>>(&mut engine);
-    walk::<Compose, Matrix<u32>>(&mut engine);
-    walk::<Compose, Matrix<u64>>(&mut engine);
-    walk::<Digits, Digit>(&mut engine);
+    walk_sizes!(engine);
 }
 
 /// Segments by offsets around those that a warp, several warps, a whole block and blocks for pieces of the input
@@ -231,12 +238,7 @@ fn segments_of_a_block() {
         }
     }
     let mut engine = or_skip!(OnDevice::new());
-    walk::<Sum, u8>(&mut engine);
-    walk::<Max, f32>(&mut engine);
-    walk::<Last, Moments<f32>>(&mut engine);
-    walk::<Compose, Matrix<u32>>(&mut engine);
-    walk::<Compose, Matrix<u64>>(&mut engine);
-    walk::<Digits, Digit>(&mut engine);
+    walk_sizes!(engine);
 }
 
 /// 2^27 items: each kind once, by short segments, long ones and a single one.
