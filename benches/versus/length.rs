@@ -12,7 +12,7 @@ pub(crate) fn lengths(gpu: &Gpu, verdict: &Verdict) {
 }
 
 /// The same of scans, reductions and sorts by segment: offsets of segments of 64, head bits of segments of 16. And of
-/// scans and reductions by column, 64 columns.
+/// scans and reductions of rows of 64, and of 64 columns.
 pub(crate) fn segments(gpu: &Gpu, verdict: &Verdict) {
     each(gpu, verdict, true);
 }
@@ -111,6 +111,23 @@ fn rows(bench: &mut Bench<f32>, most: usize, n: usize, by_segment: bool) -> Resu
             order.segments(&ends).workspace(read).len(&length).run_into(&all, &mut output.slice_mut(..most))
         );
         const COLUMNS: usize = 64;
+        let (sums, totals) = (sum.rows(COLUMNS), total.rows(COLUMNS));
+        row!(
+            "scan_rows",
+            sums,
+            4 * n,
+            8 * n,
+            sums.workspace(known).run_into(&items, &mut kept.slice_mut(..n)),
+            sums.workspace(read).len(&length).run_into(&all, &mut output.slice_mut(..most))
+        );
+        row!(
+            "reduce_rows",
+            totals,
+            4 * (n / COLUMNS),
+            4 * n + 4 * (n / COLUMNS),
+            totals.workspace(known).run_into(&items, &mut kept.slice_mut(..n / COLUMNS)),
+            totals.workspace(read).len(&length).run_into(&all, &mut output.slice_mut(..most / COLUMNS))
+        );
         let (sums, totals) = (sum.columns(COLUMNS), total.columns(COLUMNS));
         row!(
             @most / COLUMNS,

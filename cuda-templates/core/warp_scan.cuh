@@ -32,23 +32,27 @@ __device__ inline u64 warp_max(u64 x) {
 }
 
 // The inclusive scan. Lane i gets the combination of lanes 0 to i, if it is one of the first LANES.
-// Results of other lanes are undefined.
+// Results of other lanes are undefined. Of groups of `lanes` adjacent lanes each is scanned alone, and `lane` is the
+// number in the group.
 template <class Operator, u32 LANES = WARP>
-__device__ inline typename Operator::Carry warp_inclusive(typename Operator::Carry x, u32 lane) {
+__device__ inline typename Operator::Carry warp_inclusive(typename Operator::Carry x, u32 lane, u32 lanes = LANES) {
 #pragma unroll
     for (u32 distance = 1; distance < LANES; distance *= 2) {
+        if (distance >= lanes) break;
         typename Operator::Carry earlier = shuffle_up(x, distance);
         if (lane >= distance) x = Operator::combine(earlier, x);
     }
     return x;
 }
 
-// The fold of the first `count` lanes, in order, in lane 0. Results of other lanes are undefined.
+// The fold of the first `count` lanes, in order, in lane 0. Results of other lanes are undefined. Groups are as above.
 template <class Operator>
-__device__ inline typename Operator::Carry warp_fold(typename Operator::Carry x, u32 lane, u32 count) {
+__device__ inline typename Operator::Carry warp_fold(typename Operator::Carry x, u32 lane, u32 count,
+                                                     u32 lanes = WARP) {
 #pragma unroll
     // Before a step lane i holds lanes [i, i + distance), if i is a multiple of `distance`.
     for (u32 distance = 1; distance < WARP; distance *= 2) {
+        if (distance >= lanes) break;
         typename Operator::Carry later = shuffle_down(x, distance);
         if (lane + distance < count) x = Operator::combine(x, later);
     }

@@ -83,4 +83,55 @@ template <class Operator, u32 CHUNK> struct WarpChunk {
             [&](Element item) { own = Operator::combine(own, Operator::lift(item)); });
         return own;
     }
+
+    // ---- several rows a warp
+
+    // By one warp, over `count` items in rows of `columns`, of which the last may have fewer. They begin at the item
+    // `lead` of the stage. So many adjacent lanes take a row, each some consecutive units of it, or items if rows are
+    // not whole units. Calls `use(row, own, parts)` with the first of the units or items, and how many the lane owns.
+    template <class Use>
+    __device__ void each_row(Unit *stage, u32 lead, u32 count, u32 columns, u32 lanes, const Use &use) const {
+        struct Single { Element item[1]; };
+        if (columns % OWN == 0 && count % OWN == 0) each_row_by(stage, count / OWN, columns / OWN, lanes, use);
+        else each_row_by((Single *)stage + lead, count, columns, lanes, use);
+    }
+
+    // By one warp, in `use` of `each_row`: the fold of what the lane owns, if that is any.
+    template <class Part> static __device__ Carry fold_part_of_row(Part *own, u32 parts) {
+        Carry all = Carry();
+        each_of<false>(
+            own, parts, [&](Element item) { all = Operator::alone(Operator::lift(item)); },
+            [&](Element item) { all = Operator::combine(all, Operator::lift(item)); });
+        return all;
+    }
+
+    // Calls `first(item)` with the first item of some units and `next(item)` with the others, as `each_own`.
+    template <bool BACK, class Part, class First, class Next>
+    static __device__ void each_of(Part *own, u32 parts, const First &first, const Next &next) {
+        constexpr u32 IN_PART = sizeof(Part) / sizeof(Element);
+        if (parts == 0) return;
+        Part part = own[0];
+        first(part.item[0]);
+#pragma unroll
+        for (u32 j = 1; j < IN_PART; j++) next(part.item[j]);
+        if (BACK) own[0] = part;
+#pragma unroll 2
+        for (u32 k = 1; k < parts; k++) {
+            part = own[k];
+#pragma unroll
+            for (u32 j = 0; j < IN_PART; j++) next(part.item[j]);
+            if (BACK) own[k] = part;
+        }
+    }
+
+  private:
+    template <class Part, class Use>
+    __device__ void each_row_by(Part *parts, u32 count, u32 of_row, u32 lanes, const Use &use) const {
+        u32 each = (of_row + lanes - 1) / lanes | 1; // an odd number, for the banks
+        u32 begin = min(lane % lanes * each, of_row), end = min(begin + each, of_row);
+        for (u32 first = 0; first * of_row < count; first += WARP / lanes) {
+            u32 row = first + lane / lanes, from = row * of_row + begin, to = min(row * of_row + end, count);
+            use(row, parts + from, from < to ? to - from : 0);
+        }
+    }
 };

@@ -1,9 +1,9 @@
-// Reduce by segment where a lane, a warp or a block folds a segment alone.
+// Reduce by segment where some lanes, a warp or a block fold a segment alone.
 //
 //   fold    each warp folds its part of a segment: the whole one, or one of up to EACH_WARPS parts
 //   block   the parts of a segment are joined in order                    one barrier, if a segment has several
 //
-// Of short rows a warp copies many, and each lane folds whole ones (`fold_short`).
+// Of short rows a warp copies several at once, and some adjacent lanes fold one (`fold_short`).
 //
 // Blocks take segments in order, so what the grid reads at one time lies together. Rows, and inputs without pieces,
 // need no flags, no search and no ticket, so their time is that of reading the items.
@@ -53,15 +53,16 @@ template <class Operator, u32 CHUNK> struct EachReduction : WarpChunk<Operator, 
     __device__ void run(Carry empty, Element *out, u32 *ticket, Share *shares) const {
         u32 block = blockIdx.x;
         if (kind_of(cut) == ROWS) {
-            if (by.of_warp > 1) return fold_short(out);
+            if (by.lanes > 0) return fold_short(out);
         } else if (has_pieces()) {
             // Pieces come between the other blocks, as a piece without a long segment only waits for its search.
             u32 turn = gridDim.x / by.pieces, before = min((block + turn - 1) / turn, by.pieces);
             if (block % turn == 0 && block / turn < by.pieces) return run_piece(block / turn, out, ticket, shares);
             block -= before;
         }
-        u32 warps = blockDim.x / WARP, part = warp % by.parts;
-        Segment own = {u64(block) * (warps / by.parts) + warp / by.parts, 0, 0};
+        u32 warps = blockDim.x / WARP, part = 0;
+        Segment own = {u64(block) * warps + warp, 0, 0};
+        if (by.parts > 1) part = warp % by.parts, own.number = u64(block) * (warps / by.parts) + warp / by.parts;
         if (own.number < cut.segments) read_bounds(own);
         else own.number = NONE;
         u64 count = own.begin < own.end && own.end <= n ? own.end - own.begin : 0; // else empty, or not in order
@@ -150,7 +151,8 @@ template <class Operator, u32 CHUNK> struct EachReduction : WarpChunk<Operator, 
     // warp. With more than one it is a barrier of the block. A part is some whole lines.
     __device__ Carry fold_by(u32 warps, u64 begin, u32 count) const {
         constexpr u32 IN_LINE = LINE / sizeof(Element); // items
-        u32 part = warp % warps, each = ((count + warps - 1) / warps + IN_LINE - 1) / IN_LINE * IN_LINE;
+        u32 part = 0, each = count;
+        if (warps > 1) part = warp % warps, each = ((count + warps - 1) / warps + IN_LINE - 1) / IN_LINE * IN_LINE;
         u32 first = part * each;
         Carry all = Carry();
         if (first < count) all = fold(shared.stage[warp], begin + first, min(each, count - first));
@@ -180,33 +182,21 @@ template <class Operator, u32 CHUNK> struct EachReduction : WarpChunk<Operator, 
         return upto;
     }
 
-    // By one warp: short rows, of which a lane folds whole ones.
+    // Short rows: a warp takes `of_warp` of them, and `lanes` adjacent lanes one.
     __device__ void fold_short(Element *out) const {
         Unit *stage = shared.stage[warp];
-        u32 columns = u32(cut.columns);
-        u64 first = (u64(blockIdx.x) * blockDim.x + threadIdx.x) / WARP * by.of_warp;
-        if (first >= cut.segments) return;
-        u32 count = u32(min(cut.segments - first, u64(by.of_warp)));
-        this->load(stage, first * columns, 0, count * columns);
+        u32 columns = u32(cut.columns), lanes = by.lanes;
+        u64 row = (u64(blockIdx.x) * EACH_WARPS + warp) * by.of_warp, begin = row * columns;
+        if (row >= cut.segments) return;
+        u32 lead = u32(begin % OWN), count = u32(min(cut.segments - row, u64(by.of_warp))) * columns;
+        this->load(stage, begin - lead, lead, count);
         wait_for_copies();
         __syncwarp();
-        const Element *items = (const Element *)stage;
-        for (u32 row = lane; row < count; row += WARP) {
-            Maybe<Carry> own = init;
-            auto add = [&](Element item) {
-                Carry carry = Operator::lift(item);
-                own = {own.some ? Operator::combine(own.value, carry) : Operator::alone(carry), true};
-            };
-            if (columns % OWN == 0) { // by units, or lanes with rows of 64 bytes would read one of two banks
-                for (u32 u = 0; u < columns / OWN; u++) {
-                    Unit unit = stage[row * (columns / OWN) + u];
-#pragma unroll
-                    for (u32 k = 0; k < OWN; k++) add(unit.item[k]);
-                }
-            } else {
-                for (u32 k = 0; k < columns; k++) add(items[row * columns + k]);
-            }
-            out[first + row] = Operator::lower(own.value);
-        }
+        this->each_row(stage, lead, count, columns, lanes, [&](u32 k, auto *own, u32 parts) {
+            u32 part = lane % lanes, with_items = __ballot_sync(ALL_LANES, parts > 0) >> (lane - part);
+            Carry all = warp_fold<Operator>(Chunk::fold_part_of_row(own, parts), part,
+                                            __popc(with_items & ~0u >> (WARP - lanes)), lanes);
+            if (part == 0 && parts > 0) out[row + k] = Operator::lower(begun(all));
+        });
     }
 };

@@ -1,10 +1,12 @@
-// Scan of rows, each by a warp, several warps or a block: no row is joined with another.
+// Scan of rows, each by some lanes, a warp, several warps or a block: no row is joined with another.
 //
 // The warps of a row take its chunks in turn, a round at a time:
 //
 //   fold     each warp copies a chunk to shared memory; each lane folds what it owns, the warp its lanes
 //   block    the prefix of each warp                                        one barrier, with several warps a row
 //   finish   each lane goes over its items again, from its prefix on, and the warp stores the chunk
+//
+// Of short rows a warp copies several at once, and some adjacent lanes scan one (`run_short`).
 #pragma once
 #include "segmented/chunk.cuh"
 #include "segmented/contract.cuh" // EACH_WARPS, OF_EACH_WARP
@@ -31,20 +33,21 @@ template <class Operator, u32 CHUNK> struct RowScan : WarpChunk<Operator, CHUNK>
     __device__ RowScan(Shared &shared, const Element *in, Element *out, Maybe<Carry> init, bool exclusive)
         : Chunk(in), shared(shared), out(out), init(init), exclusive(exclusive) {}
 
-    // The kernel body: rows of `columns` items, each by so many warps.
-    __device__ void run(u64 rows, u32 columns, u32 warps) const {
+    // The kernel body: n items in rows of `columns`, each by so many warps. The last row may have fewer items.
+    __device__ void run(u64 n, u32 columns, u32 warps) const {
         Unit *stage = shared.stage[warp];
         u32 part = warp % warps;
-        u64 row = u64(blockIdx.x) * (blockDim.x / WARP / warps) + warp / warps, begin = row * columns;
-        u32 skip = u32(begin % OWN), end = skip + columns; // items before the row in its first unit, and up to its end
+        u64 begin = (u64(blockIdx.x) * (blockDim.x / WARP / warps) + warp / warps) * columns;
+        u32 skip = u32(begin % OWN); // items before the row in its first unit
+        u32 end = begin < n ? skip + u32(min(n - begin, u64(columns))) : 0;
         begin -= skip;
-        if (warps == 1 && row >= rows) return; // else its warps are needed at the barriers
         Maybe<Carry> before = init; // the fold of the rounds before
-        // The rows of a block take equally many rounds: with more than one round a block has one row, or rows begin
-        // at units.
-        for (u32 at = 0, round = 0; at < end; at += warps * CHUNK, round ^= 1) {
+        // All warps of a block take as many rounds, for the barriers: with more than one round a block has one row,
+        // or rows begin at units.
+        u32 bound = warps == 1 ? end : skip + columns;
+        for (u32 at = 0, round = 0; at < bound; at += warps * CHUNK, round ^= 1) {
             // ---- fold: the items `lead` to `here` of the stage are the warp's
-            u32 from = at + part * CHUNK, here = row < rows && from < end ? min(end - from, CHUNK) : 0;
+            u32 from = at + part * CHUNK, here = from < end ? min(end - from, CHUNK) : 0;
             u32 lead = from == 0 ? skip : 0, lanes = Chunk::lanes_with_items(here);
             Carry upto = Carry();
             if (here > 0) {
@@ -62,7 +65,7 @@ template <class Operator, u32 CHUNK> struct RowScan : WarpChunk<Operator, CHUNK>
                 Carry *carry = shared.carry[round] + (warp - part);
                 if (lane == lanes - 1) carry[part] = upto;
                 __syncthreads();
-                if (row >= rows) continue;
+                if (at >= end) continue;
                 u32 with_items = min((end - at + CHUNK - 1) / CHUNK, warps);
                 Carry all = warp_inclusive<Operator, EACH_WARPS>(carry[min(lane, with_items - 1)], lane);
                 if (part > 0) prefix = joined(prefix, shuffle(all, part - 1));
@@ -73,25 +76,53 @@ template <class Operator, u32 CHUNK> struct RowScan : WarpChunk<Operator, CHUNK>
             Carry of_lanes_before = shuffle_up(upto, 1);
             if (here == 0) continue;
             if (lane > 0) prefix = joined(prefix, of_lanes_before);
-            Carry own = prefix.value;
-            auto put = [&](Element &item, Carry inclusive) {
-                item = Operator::lower(exclusive ? own : inclusive);
-                own = inclusive;
-            };
-            this->template each_own<true>(
-                stage, lead, here,
-                [&](Element &item) {
-                    Carry carry = Operator::lift(item);
-                    put(item, prefix.some ? Operator::combine(prefix.value, carry) : Operator::alone(carry));
-                },
-                [&](Element &item) { put(item, Operator::combine(own, Operator::lift(item))); });
+            put(prefix, [&](auto first, auto next) { this->template each_own<true>(stage, lead, here, first, next); });
             __syncwarp();
             store(stage, begin + from, lead, here);
             __syncwarp(); // every lane has stored what the next chunk overwrites
         }
     }
 
+    // The kernel body for short rows: a warp takes `of_warp` of them, and so many adjacent lanes one.
+    __device__ void run_short(u64 n, u32 columns, u32 lanes, u32 of_warp) const {
+        Unit *stage = shared.stage[warp];
+        u64 begin = (u64(blockIdx.x) * EACH_WARPS + warp) * of_warp * columns;
+        if (begin >= n) return;
+        u32 lead = u32(begin % OWN), count = u32(min(n - begin, u64(of_warp * columns)));
+        this->load(stage, begin - lead, lead, count);
+        wait_for_copies();
+        __syncwarp();
+        this->each_row(stage, lead, count, columns, lanes, [&](u32, auto *own, u32 parts) {
+            // ---- fold. Lanes without items take the fold of a lane before them, as above.
+            u32 with_items = __ballot_sync(ALL_LANES, parts > 0) & ~0u >> (WARP - 1 - lane);
+            Carry upto = shuffle(Chunk::fold_part_of_row(own, parts), WARP - 1 - __clz(with_items));
+            upto = warp_inclusive<Operator>(upto, lane % lanes, lanes);
+            // ---- finish
+            Carry of_lanes_before = shuffle_up(upto, 1);
+            Maybe<Carry> prefix = lane % lanes > 0 ? joined(init, of_lanes_before) : init;
+            put(prefix, [&](auto first, auto next) { Chunk::template each_of<true>(own, parts, first, next); });
+        });
+        __syncwarp();
+        store(stage, begin - lead, lead, lead + count);
+    }
+
   private:
+    // Puts the prefixes of the items that a lane owns in their places. `each(first, next)` goes over them; `prefix` is
+    // what lies before.
+    template <class Each> __device__ void put(Maybe<Carry> prefix, const Each &each) const {
+        Carry own = prefix.value;
+        auto put = [&](Element &item, Carry inclusive) {
+            item = Operator::lower(exclusive ? own : inclusive);
+            own = inclusive;
+        };
+        each(
+            [&](Element &item) {
+                Carry carry = Operator::lift(item);
+                put(item, prefix.some ? Operator::combine(prefix.value, carry) : Operator::alone(carry));
+            },
+            [&](Element &item) { put(item, Operator::combine(own, Operator::lift(item))); });
+    }
+
     static __device__ Maybe<Carry> joined(Maybe<Carry> before, Carry x) {
         return {before.some ? Operator::combine(before.value, x) : x, true};
     }

@@ -34,9 +34,13 @@ segmented_scan_short(Element *in, Element *out, u64 n, Carry init, u32 flags, co
 
 #if HAS_KERNEL(segmented_scan_rows)
 extern "C" __global__ void __launch_bounds__(EACH_WARPS * WARP)
-segmented_scan_rows(Element *in, Element *out, u64 rows, u32 columns, u32 parts, Carry init, u32 flags) {
+segmented_scan_rows(Element *in, Element *out, u64 n, u32 columns, const EachShares by, Carry init,
+                    u32 flags AND_LENGTH) {
+    TAKE_LENGTH(n)
     typedef RowScan<Operator, EACH_CHUNK> Kernel;
     __shared__ typename Kernel::Shared shared;
-    Kernel(shared, in, out, {init, bool(flags & INIT)}, flags & EXCLUSIVE).run(rows, columns, parts);
+    Kernel kernel(shared, in, out, {init, bool(flags & INIT)}, flags & EXCLUSIVE);
+    if (by.lanes > 0) kernel.run_short(n, columns, by.lanes, by.of_warp);
+    else kernel.run(n, columns, by.parts);
 }
 #endif

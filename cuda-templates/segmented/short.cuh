@@ -49,15 +49,18 @@ template <class Operator, u32 OWN> struct ShortSegments {
 #pragma unroll
         for (u32 k = 0; k < OWN; k++) items[k] = in[at(min(own + k, n - 1))];
 
-        // ---- before
-        u64 edge = reverse ? n - first : first; // in memory, between the items before and the tile
-        u64 behind = edge == 0 ? 0 : offsets_before(cut, edge, n, lane), begin = 0, count = 0;
-        with_offsets(cut, [&](auto offsets) {
-            u64 low = behind > 0 ? offsets[behind - 1] : 0, high = behind <= cut.segments ? offsets[behind] : n;
-            begin = reverse ? min(high, n) : low; // of the segment, in scan order
-            count = high == edge ? 0 : reverse ? begin - min(edge, begin) : edge - min(begin, edge);
-            return u64(0);
-        });
+        // ---- before, unless this is the first tile
+        u64 behind = 0, begin = 0, count = 0;
+        if (first > 0) {
+            u64 edge = reverse ? n - first : first; // in memory, between the items before and the tile
+            behind = offsets_before(cut, edge, n, lane);
+            with_offsets(cut, [&](auto offsets) {
+                u64 low = behind > 0 ? offsets[behind - 1] : 0, high = behind <= cut.segments ? offsets[behind] : n;
+                begin = reverse ? min(high, n) : low; // of the segment, in scan order
+                count = high == edge ? 0 : reverse ? begin - min(edge, begin) : edge - min(begin, edge);
+                return u64(0);
+            });
+        }
         u32 chunks = u32((count + CHUNK - 1) / CHUNK), each = (chunks + WARPS - 1) / WARPS; // of a warp
         u32 warps = each == 0 ? 0 : (chunks + each - 1) / each;                             // that have some
         if (warp < warps) {

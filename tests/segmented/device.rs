@@ -153,8 +153,8 @@ macro_rules! walk_sizes {
     };
 }
 
-/// Rows around the lengths that a lane, a warp, several warps and no kernel of rows takes, scanned and reduced, and of
-/// each number of rows of a block; of rows of a lane as many as a warp has, a block and more.
+/// Rows around the lengths that some lanes, a warp, several warps and no kernel of rows takes, scanned and reduced, and
+/// of each number of rows of a block; of short rows as many as a warp has, a block and more.
 #[test]
 fn rows_of_a_block() {
     fn walk<Op: Operator<T>, T: Sample>(engine: &mut OnDevice) {
@@ -168,8 +168,16 @@ fn rows_of_a_block() {
             let call = [Call::Into, Call::InPlace][rows % 3 / 2];
             check_scan::<_, Op, T, false>(engine, rng, &x, &segments, kind, options, call, &rows);
         };
-        for columns in 1..=64 / size_of::<T>() + 1 {
+        let some = 2 + rng.below(600 / size_of::<T>());
+        for columns in (1..=64 / size_of::<T>() + 1).chain([some, some.next_multiple_of(16)]) {
             for rows in [1, 8, 31 + rng.below(3), 1152 / columns + rng.below(70), 20_000 / columns + rng.below(2000)] {
+                check(&mut rng, rows, columns);
+            }
+        }
+        // More of them, as rows that are not whole vectors have warps of their own if they are few.
+        for bytes in [72, 240, 500 + rng.below(500), 1024 + rng.below(1000)] {
+            for columns in [bytes / size_of::<T>(), (bytes / size_of::<T>()).next_multiple_of(16)] {
+                let rows = 8193 + rng.below(1000);
                 check(&mut rng, rows, columns);
             }
         }

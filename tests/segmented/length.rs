@@ -107,7 +107,7 @@ fn check<E: Buffers, Op: Operator<T>, T: Sample>(engine: &E, longest: usize) {
         let lengths = all[rng.below(all.len())];
         let gaps = rng.below(2) == 0;
         let segments = Segments::draw(rng, most, lengths, gaps);
-        let widest = [1, 8, 500, 100_000][rng.below(4)].min(most);
+        let widest = [1, 8, 100, 500, 5000, 100_000][rng.below(6)].min(most);
         let columns = 1 + rng.below(widest);
         let rows = Segments::rows(most / columns, columns);
         for count in counts(rng, most) {

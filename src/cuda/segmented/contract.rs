@@ -47,7 +47,9 @@ shared! {
     struct EachShares {
         /// Warps of a segment: one, or some of a block, which have a part of it each.
         parts: u32 = "u32 parts";
-        /// Rows of a warp: one, or several, of which each lane folds whole ones.
+        /// Lanes of a row, a power of two, where a warp takes several short rows; else none.
+        lanes: u32 = "u32 lanes";
+        /// Rows of such a warp.
         of_warp: u32 = "u32 of_warp";
         /// More items than this make a segment by offsets wide.
         wide: u32 = "u32 wide";

@@ -1,33 +1,29 @@
-//! Scan and reduce by segment on the device: the plans and the launches.
+//! Scan and reduce by segment on the device: the kinds of segments and the kernels.
 
-use super::contract::{BEFORE_STATUS, status_bytes};
-use super::driver::check;
 use super::kernels::Kernels;
 use super::library::{self, BuiltIn, Caller, Program};
-use super::reduce::ReducePlan;
-use super::reduce::tuning::{REDUCE_RANGES, segmented_ranges};
-use super::scan::contract::{EXCLUSIVE, INIT, REVERSE};
-use super::scan::tuning::{TUNING, Tuning, fitted};
+use super::reduce::tuning::REDUCE_RANGES;
 use super::scan::unit::Unit;
 use super::scan::unit_of;
 use super::tuning::RANGES;
 use super::unit::{of_kind, with_length};
 use crate::{Element, Error, Operator};
-use cudarc::driver::sys::{self, CUdeviceptr, CUstream};
+use cudarc::driver::sys::CUdeviceptr;
 use std::any::{TypeId, type_name};
-use std::ffi::c_void;
 
 pub(crate) mod contract;
+mod launch;
+mod plan;
 mod tuning;
 mod unit;
-use contract::{FIND_THREADS, SHORT_INPUT_THREADS};
+pub(crate) use launch::{RunReduceArguments, SegmentedReduceArguments, SegmentedScanArguments};
+pub(crate) use plan::SegmentedPlan;
 use tuning::EachGrid;
 use unit::{
-    counted_bytes, headed_bytes, run_reduce_key, run_reduce_source, segmented_reduce_key, segmented_reduce_source,
-    segmented_scan_key, segmented_scan_source, share_bytes,
+    run_reduce_key, run_reduce_source, segmented_reduce_key, segmented_reduce_source, segmented_scan_key,
+    segmented_scan_source,
 };
 
-const SCAN: &str = "segmented scan";
 /// A kernel for each range of lengths, that of short inputs, the search in the offsets, and that of rows.
 const SCAN_KERNELS: [&str; RANGES + 3] = [
     "segmented_scan_0",
@@ -40,7 +36,6 @@ const SCAN_KERNELS: [&str; RANGES + 3] = [
 const SHORT_SCAN: usize = RANGES;
 const FIND: usize = RANGES + 1;
 const ROW_SCAN: usize = RANGES + 2;
-const RUNS: &str = "reduce of runs";
 const RUN_KERNELS: [&str; RANGES] = ["run_reduce_0", "run_reduce_1", "run_reduce_2"];
 const REDUCE_KERNELS: [&str; REDUCE_RANGES + 2] =
     ["segmented_reduce_0", "segmented_reduce_1", "segmented_reduce_short", "segmented_reduce_each"];
@@ -153,138 +148,6 @@ impl Cut {
     }
 }
 
-/// The plan of a scan or reduce by segment of n elements.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct SegmentedPlan {
-    kernel: usize,
-    threads: u32,
-    blocks: u32,
-    /// Tiles of a scan, and items of a tile.
-    tiles: u32,
-    tile: u32,
-    /// Items of a tile of the kernels of short inputs.
-    short: usize,
-    /// Bytes of an element.
-    element: usize,
-    /// Of a reduce: slices of each warp, and the number of warps, the first ones, that have one
-    /// more.
-    each: u64,
-    more: u32,
-    /// Bytes of status words: zero before the launch, and zero again after it.
-    pub(crate) words: usize,
-    /// Bytes of scratch memory that may hold anything.
-    pub(crate) scratch: usize,
-}
-
-impl SegmentedPlan {
-    /// The plan of a scan for the kernels of `architecture`.
-    ///
-    /// # Errors
-    /// [`Error::TooLong`] for more tiles than a grid has blocks.
-    pub(crate) fn scan<Op: Operator<T>, T: Element>(n: usize, architecture: u32) -> Result<SegmentedPlan, Error> {
-        let carry = headed_bytes(size_of::<Op::Carry>(), align_of::<Op::Carry>());
-        let mut plan = SegmentedPlan::in_tiles(SCAN, TUNING, [size_of::<T>(), carry], n, architecture)?;
-        // The number of each tile's first offset.
-        plan.scratch = if plan.tiles <= 1 || plan.kernel == 0 { 0 } else { plan.tiles as usize * size_of::<u64>() };
-        Ok(plan)
-    }
-
-    /// The plan of a reduce of runs.
-    ///
-    /// # Errors
-    /// Those of `scan`.
-    pub(crate) fn runs<Op: Operator<T>, T: Element>(n: usize, architecture: u32) -> Result<SegmentedPlan, Error> {
-        let carry = counted_bytes(size_of::<Op::Carry>(), align_of::<Op::Carry>());
-        SegmentedPlan::in_tiles(RUNS, tuning::RUNS, [size_of::<T>(), carry], n, architecture)
-    }
-
-    /// The plan in tiles, for an element and a carry of these sizes.
-    fn in_tiles(
-        primitive: &'static str,
-        tuning: &[Tuning],
-        [element, carry]: [usize; 2],
-        n: usize,
-        architecture: u32,
-    ) -> Result<SegmentedPlan, Error> {
-        let ranges = fitted(tuning, architecture, element);
-        let bytes = n.saturating_mul(element);
-        let kernel =
-            ranges.iter().position(|range| bytes <= range.bytes).expect("the last one is for all that are longer");
-        let (shape, spread) = (ranges[kernel].shape, ranges[kernel].spread);
-        let tile = shape.tile(element);
-        let tiles = n.div_ceil(tile);
-        const MOST_BLOCKS: usize = i32::MAX as usize;
-        if tiles >= MOST_BLOCKS {
-            return Err(Error::TooLong { primitive, n, most: (MOST_BLOCKS - 1) * tile });
-        }
-        let status = status_bytes(carry);
-        let words = if tiles <= 1 { 0 } else { BEFORE_STATUS + tiles * (status + status.max(spread)) };
-        // One block more serves the prefixes.
-        let blocks = if tiles <= 1 { tiles } else { tiles + 1 } as u32;
-        let (threads, tiles, tile) = (shape.threads() as u32, tiles as u32, tile as u32);
-        let short = tuning::short_tile(element);
-        Ok(SegmentedPlan { kernel, threads, blocks, tiles, tile, short, element, each: 0, more: 0, words, scratch: 0 })
-    }
-
-    /// The plan of a scan with memory for up to `n` elements.
-    ///
-    /// # Errors
-    /// Those of `scan`.
-    pub(crate) fn scan_up_to<Op: Operator<T>, T: Element>(n: usize, architecture: u32) -> Result<SegmentedPlan, Error> {
-        SegmentedPlan::up_to::<T>(TUNING, n, architecture, SegmentedPlan::scan::<Op, T>)
-    }
-
-    /// The plan of a reduce of runs with memory for up to `n` elements.
-    ///
-    /// # Errors
-    /// Those of `scan`.
-    pub(crate) fn runs_up_to<Op: Operator<T>, T: Element>(n: usize, architecture: u32) -> Result<SegmentedPlan, Error> {
-        SegmentedPlan::up_to::<T>(tuning::RUNS, n, architecture, SegmentedPlan::runs::<Op, T>)
-    }
-
-    /// A shorter input may take smaller tiles, and more of them.
-    fn up_to<T>(
-        tuning: &[Tuning],
-        n: usize,
-        architecture: u32,
-        plan_of: fn(usize, u32) -> Result<SegmentedPlan, Error>,
-    ) -> Result<SegmentedPlan, Error> {
-        let mut plan = plan_of(n, architecture)?;
-        for range in fitted(tuning, architecture, size_of::<T>()) {
-            let shorter = plan_of(n.min(range.bytes / size_of::<T>()), architecture)?;
-            plan.words = plan.words.max(shorter.words);
-            plan.scratch = plan.scratch.max(shorter.scratch);
-        }
-        Ok(plan)
-    }
-
-    /// The plan of a reduce for the kernels of `architecture`.
-    pub(crate) fn reduce<Op: Operator<T>, T: Element>(n: usize, architecture: u32) -> SegmentedPlan {
-        let sizes = [size_of::<T>(), size_of::<Op::Carry>()];
-        SegmentedPlan::of_reduce::<Op, T>(ReducePlan::of_ranges(&segmented_ranges(architecture, sizes[0]), sizes, n), n)
-    }
-
-    /// The plan of a reduce with memory for up to `n` elements.
-    pub(crate) fn reduce_up_to<Op: Operator<T>, T: Element>(n: usize, architecture: u32) -> SegmentedPlan {
-        let mut plan = SegmentedPlan::reduce::<Op, T>(n, architecture);
-        for range in segmented_ranges(architecture, size_of::<T>()) {
-            let shorter = SegmentedPlan::reduce::<Op, T>(n.min(range.bytes / size_of::<T>()), architecture);
-            plan.words = plan.words.max(shorter.words);
-            plan.scratch = plan.scratch.max(shorter.scratch);
-        }
-        plan
-    }
-
-    fn of_reduce<Op: Operator<T>, T: Element>(plan: ReducePlan, n: usize) -> SegmentedPlan {
-        let ReducePlan { range, threads, blocks, each, more, .. } = plan;
-        let (element, short) = (size_of::<T>(), tuning::short_tile(size_of::<T>()));
-        let shares = if blocks == 1 { 0 } else { blocks as usize }.max(tuning::most_pieces(n, element));
-        let words = if shares == 0 { 0 } else { BEFORE_STATUS };
-        let scratch = shares * share_bytes(size_of::<Op::Carry>());
-        SegmentedPlan { kernel: range, threads, blocks, tiles: 0, tile: 0, short, element, each, more, words, scratch }
-    }
-}
-
 /// The kernels of scan by segment, for the kind of `cut` alone, and for a number of items that lies in memory if
 /// `is_counted`. Loads them unless they are loaded.
 pub(crate) fn load_scan<Op: Operator<T>, T: Element>(
@@ -339,269 +202,6 @@ fn load<Op: Operator<T>, T: Element>(
             built_in: built_in.filter(|_| !is_counted),
         }
     })
-}
-
-/// The arguments of a kernel, the last of which only counted programs have.
-fn with_last(arguments: &[*const c_void], has_last: bool) -> &[*const c_void] {
-    &arguments[..arguments.len() - usize::from(!has_last)]
-}
-
-/// A pointer to a kernel's argument.
-fn p<A>(argument: &A) -> *const c_void {
-    std::ptr::from_ref(argument).cast()
-}
-
-/// The arguments of a scan by segment; `first` is in the form of `Operator::to_cuda`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct SegmentedScanArguments<C> {
-    pub(crate) input: CUdeviceptr,
-    pub(crate) output: CUdeviceptr,
-    pub(crate) n: usize,
-    /// The number of items, if it lies in memory; `n` is then the most.
-    pub(crate) length: Option<CUdeviceptr>,
-    /// The value before each segment's first item: `init`, or the identity of an exclusive scan. An
-    /// exclusive scan has one.
-    pub(crate) first: Option<C>,
-    pub(crate) exclusive: bool,
-    pub(crate) reverse: bool,
-    pub(crate) cut: Cut,
-    /// `SegmentedPlan::words` bytes, zero.
-    pub(crate) words: CUdeviceptr,
-    /// `SegmentedPlan::scratch` bytes.
-    pub(crate) scratch: CUdeviceptr,
-}
-
-impl<C: Element> SegmentedScanArguments<C> {
-    /// Launches the kernels: for offsets of a long input two, else one. Does not wait.
-    ///
-    /// # Safety
-    /// - `kernels` are those of `load_scan` for the operator and its element. The plan is for `n`
-    ///   elements, at least one, and the architecture of the kernels.
-    /// - Input and output are `n` elements of device memory, equal or disjoint. The arrays of `cut`
-    ///   are as long as it says: flags, bits and keys for `n` items. The addresses of
-    ///   words and scratch memory are multiples of 16. All are valid until the stream is past the
-    ///   scan, and nothing else uses words and scratch memory until then.
-    /// - The stream's context is current.
-    pub(crate) unsafe fn launch(&self, plan: &SegmentedPlan, kernels: &Kernels, stream: CUstream) -> Result<(), Error> {
-        let SegmentedScanArguments { input, output, n, length, first, exclusive, reverse, cut, words, scratch } = *self;
-        let SegmentedPlan { kernel, threads, blocks, tiles, tile, .. } = *plan;
-        let flags = (if exclusive { EXCLUSIVE } else { 0 })
-            | (if reverse { REVERSE } else { 0 })
-            | (if first.is_some() { INIT } else { 0 });
-        // The kernel of short inputs reads items of other tiles, which must not be overwritten.
-        let short_blocks =
-            cut.short_blocks(n, plan.short).filter(|&blocks| length.is_none() && (blocks == 1 || input != output));
-        // A length in memory may end within a row.
-        let row_grid = match cut {
-            Cut::Rows { columns } if !reverse && length.is_none() => {
-                EachGrid::scanned_rows(n / columns, columns, plan.element).map(|grid| (columns, grid))
-            }
-            _ => None,
-        };
-        // Tiles of the first kernel search themselves.
-        let searched = tiles > 1 && kernel > 0 && matches!(cut, Cut::Offsets { .. });
-        let (cut, init) = (cut.contract(n), first.unwrap_or_else(C::zeroed));
-        let (n, tile_offsets) = (n as u64, if searched { scratch } else { 0 });
-        let (at, is_counted) = (length.unwrap_or(0), length.is_some());
-        if let Some((columns, EachGrid { blocks, warps, shares })) = row_grid {
-            let (rows, columns, parts) = (cut.segments, columns as u32, shares.parts);
-            let arguments = [p(&input), p(&output), p(&rows), p(&columns), p(&parts), p(&init), p(&flags)];
-            // SAFETY: the arguments are those of the kernel in segmented/scan_kernels.cuh; the caller
-            // vouches for the rest.
-            return unsafe { kernels.launch(ROW_SCAN, blocks, warps * 32, stream, &arguments) };
-        }
-        if let Some(blocks) = short_blocks {
-            let arguments = [p(&input), p(&output), p(&n), p(&init), p(&flags), p(&cut)];
-            // SAFETY: the arguments are those of the kernel in segmented/scan_kernels.cuh; the caller
-            // vouches for the rest.
-            return unsafe { kernels.launch(SHORT_SCAN, blocks, SHORT_INPUT_THREADS, stream, &arguments) };
-        }
-        if searched {
-            let arguments = [p(&cut), p(&n), p(&flags), p(&tile), p(&tiles), p(&tile_offsets), p(&at)];
-            let (blocks, arguments) = (tiles.div_ceil(FIND_THREADS / 32), with_last(&arguments, is_counted));
-            // SAFETY: the arguments are those of the kernel in segmented/scan_kernels.cuh; the
-            // caller vouches for the rest.
-            unsafe { kernels.launch(FIND, blocks, FIND_THREADS, stream, arguments)? };
-        }
-        let arguments = [
-            p(&input),
-            p(&output),
-            p(&n),
-            p(&init),
-            p(&flags),
-            p(&cut),
-            p(&tile_offsets),
-            p(&words),
-            p(&tiles),
-            p(&at),
-        ];
-        let arguments = with_last(&arguments, is_counted);
-        // SAFETY: as above. After the search the kernel waits for it where it reads what was found; what
-        // came before, the number of items too, has ended when the search begins. Without items neither kernel
-        // uses memory.
-        unsafe {
-            if searched {
-                kernels.launch_dependent(kernel, blocks, threads, 0, stream, arguments)
-            } else {
-                kernels.launch(kernel, blocks, threads, stream, arguments)
-            }
-        }
-    }
-}
-
-/// The arguments of a reduce of runs; `first` is in the form of `Operator::to_cuda`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct RunReduceArguments<C> {
-    pub(crate) input: CUdeviceptr,
-    pub(crate) n: usize,
-    /// The number of items, if it lies in memory; `n` is then the most.
-    pub(crate) length: Option<CUdeviceptr>,
-    /// The value before each segment's first item.
-    pub(crate) first: Option<C>,
-    /// Flags, bits or keys.
-    pub(crate) cut: Cut,
-    /// `capacity` elements.
-    pub(crate) output: CUdeviceptr,
-    /// Null, or room for `capacity` keys.
-    pub(crate) keys: CUdeviceptr,
-    pub(crate) capacity: usize,
-    /// A `u64`.
-    pub(crate) count: CUdeviceptr,
-    /// `SegmentedPlan::words` bytes, zero.
-    pub(crate) words: CUdeviceptr,
-}
-
-impl<C: Element> RunReduceArguments<C> {
-    /// Launches the kernel. Does not wait.
-    ///
-    /// # Safety
-    /// - `kernels` are those of `load_runs` for the operator and its element, on this device. The plan
-    ///   is for `n` elements and the architecture of the kernels.
-    /// - The arrays lie in device memory and are as long as the fields say, those of `cut` for `n`
-    ///   items. The addresses of words are multiples of 16. All are disjoint and valid until the
-    ///   stream is past the call, and nothing else uses the words until then.
-    /// - The stream's context is current.
-    pub(crate) unsafe fn launch(
-        &self,
-        plan: &SegmentedPlan,
-        kernels: &Kernels,
-        device: usize,
-        stream: CUstream,
-    ) -> Result<(), Error> {
-        let RunReduceArguments { input, n, length, first, cut, output, keys, capacity, count, words } = *self;
-        if n == 0 {
-            // SAFETY: the caller's.
-            let cleared = unsafe { sys::cuMemsetD8Async(count, 0, size_of::<u64>(), stream) };
-            return check("cuMemsetD8Async", device, cleared);
-        }
-        let SegmentedPlan { kernel, threads, blocks, tiles, .. } = *plan;
-        let (init, has_init) = (first.unwrap_or_else(C::zeroed), u32::from(first.is_some()));
-        let (cut, n, capacity) = (cut.contract(n), n as u64, capacity as u64);
-        let at = length.unwrap_or(0);
-        let arguments = [
-            p(&input),
-            p(&n),
-            p(&init),
-            p(&has_init),
-            p(&cut),
-            p(&output),
-            p(&keys),
-            p(&capacity),
-            p(&count),
-            p(&words),
-            p(&tiles),
-            p(&at),
-        ];
-        // SAFETY: the arguments are those of the kernels in segmented/run_kernels.cuh; the caller
-        // vouches for the rest.
-        unsafe { kernels.launch(kernel, blocks, threads, stream, with_last(&arguments, length.is_some())) }
-    }
-}
-
-/// The arguments of a reduce by segment; carries are in the form of `Operator::to_cuda`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct SegmentedReduceArguments<C> {
-    pub(crate) input: CUdeviceptr,
-    pub(crate) output: CUdeviceptr,
-    pub(crate) n: usize,
-    /// The number of items, if it lies in memory; `n` is then the most.
-    pub(crate) length: Option<CUdeviceptr>,
-    /// The value before each segment's first item.
-    pub(crate) first: Option<C>,
-    /// The result of an empty segment.
-    pub(crate) empty: Option<C>,
-    /// Rows or offsets.
-    pub(crate) cut: Cut,
-    /// `SegmentedPlan::words` bytes, zero.
-    pub(crate) words: CUdeviceptr,
-    /// `SegmentedPlan::scratch` bytes.
-    pub(crate) scratch: CUdeviceptr,
-}
-
-impl<C: Element> SegmentedReduceArguments<C> {
-    /// Launches the kernel. Does not wait.
-    ///
-    /// # Safety
-    /// - `kernels` are those of `load_reduce` for the operator and its element. The plan is for `n`
-    ///   elements and the architecture of the kernels.
-    /// - The input is `n` elements of device memory, the output one for each segment, and `cut` has
-    ///   as many. Addresses of words and scratch memory are multiples of 16. All are disjoint and
-    ///   valid until the stream is past the call, and nothing else uses words and scratch memory
-    ///   meanwhile.
-    /// - The stream's context is current.
-    pub(crate) unsafe fn launch(&self, plan: &SegmentedPlan, kernels: &Kernels, stream: CUstream) -> Result<(), Error> {
-        let SegmentedReduceArguments { input, output, n, length, first, empty, cut, words, scratch } = *self;
-        let SegmentedPlan { kernel, threads, blocks, each, more, .. } = *plan;
-        let short_blocks = cut.short_blocks(n, plan.short).filter(|_| length.is_none());
-        let each_grid = cut.each_grid(n, plan.element);
-        let cut = cut.contract(n);
-        let (init, has_init) = (first.unwrap_or_else(C::zeroed), u32::from(first.is_some()));
-        let empty = empty.unwrap_or_else(C::zeroed);
-        let (n, at) = (n as u64, length.unwrap_or(0));
-        if let Some(EachGrid { blocks, warps, shares }) = each_grid {
-            let arguments = [
-                p(&input),
-                p(&n),
-                p(&shares),
-                p(&init),
-                p(&has_init),
-                p(&empty),
-                p(&cut),
-                p(&output),
-                p(&words),
-                p(&scratch),
-                p(&at),
-            ];
-            // SAFETY: the arguments are those of the kernel in segmented/reduce_kernels.cuh; the caller
-            // vouches for the rest.
-            return unsafe {
-                kernels.launch(EACH_REDUCE, blocks, warps * 32, stream, with_last(&arguments, length.is_some()))
-            };
-        }
-        if let Some(blocks) = short_blocks {
-            let arguments = [p(&input), p(&n), p(&init), p(&has_init), p(&empty), p(&cut), p(&output)];
-            // SAFETY: the arguments are those of the kernel in segmented/reduce_kernels.cuh; the caller
-            // vouches for the rest.
-            return unsafe { kernels.launch(SHORT_REDUCE, blocks, SHORT_INPUT_THREADS, stream, &arguments) };
-        }
-        let arguments = [
-            p(&input),
-            p(&n),
-            p(&each),
-            p(&more),
-            p(&init),
-            p(&has_init),
-            p(&empty),
-            p(&cut),
-            p(&output),
-            p(&words),
-            p(&scratch),
-            p(&at),
-        ];
-        // SAFETY: the arguments are those of the kernels in segmented/reduce_kernels.cuh; the
-        // caller vouches for the rest.
-        unsafe { kernels.launch(kernel, blocks, threads, stream, with_last(&arguments, length.is_some())) }
-    }
 }
 
 #[cfg(test)]

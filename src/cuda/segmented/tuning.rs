@@ -53,8 +53,13 @@ pub(crate) struct EachGrid {
 /// Elements of `size` bytes that a warp of such a kernel copies to shared memory at once: of a lane up to 144
 /// bytes, an odd number of vectors, or of elements that tile none.
 pub(crate) const fn each_chunk(size: usize) -> usize {
-    let of_unit = if 16_usize.is_multiple_of(size) { 16 / size } else { 1 };
+    let of_unit = unit_items(size);
     32 * ((144 / (of_unit * size) - 1) | 1) * of_unit
+}
+
+/// Elements of `size` bytes in a vector, or one that tile none.
+const fn unit_items(size: usize) -> usize {
+    if 16_usize.is_multiple_of(size) { 16 / size } else { 1 }
 }
 
 const KIB: usize = 1 << 10;
@@ -83,24 +88,59 @@ pub(crate) fn most_pieces(n: usize, size: usize) -> usize {
 impl EachShares {
     /// A warp for each segment, of which none is wide or long.
     const fn one_warp() -> EachShares {
-        EachShares { parts: 1, of_warp: 1, wide: u32::MAX, pieces: 0, piece: u32::MAX }
+        EachShares { parts: 1, lanes: 0, of_warp: 1, wide: u32::MAX, pieces: 0, piece: u32::MAX }
     }
 }
 
 impl EachGrid {
-    /// The launch for so many rows of `columns` elements of `size` bytes, if the kernel takes them. Rows of at most 64
-    /// bytes: a lane folds each, and a warp a multiple of 32, so that its rows begin a vector if the first row does.
+    /// The launch of a reduction for so many rows of `columns` elements of `size` bytes, if the kernel takes them.
+    pub(crate) fn rows(rows: usize, columns: usize, size: usize) -> Option<EachGrid> {
+        EachGrid::of_rows(rows, columns, size, 1, MOST_TO_FOLD)
+    }
+
+    /// The launch of a scan for such rows. It reads and writes shared memory three times, a reduction once: the eight
+    /// lanes that read vectors at one time read one row, where their shares lie in different banks.
+    pub(crate) fn scanned_rows(rows: usize, columns: usize, size: usize) -> Option<EachGrid> {
+        EachGrid::of_rows(rows, columns, size, 8, MOST_TO_SCAN)
+    }
+
+    fn of_rows(rows: usize, columns: usize, size: usize, least_lanes: usize, most: [usize; 2]) -> Option<EachGrid> {
+        let bytes = columns.saturating_mul(size);
+        let whole_warps = || EachGrid::by_mean(rows, bytes, most);
+        let short = || EachGrid::short_rows(rows, columns, size, least_lanes);
+        // Lanes of a row that is not whole vectors go over items, the lanes of a warp over vectors of any row.
+        if bytes >= KIB / 2 && !columns.is_multiple_of(unit_items(size)) {
+            whole_warps().or_else(short)
+        } else {
+            short().or_else(whole_warps)
+        }
+    }
+
+    /// The launch for short rows. A warp takes as many as it has room for, or fewer if they are few. A lane takes a
+    /// few vectors of a row, one if rows are few, or as many items as it has room for.
     ///
     /// NVIDIA H200, 2026-11-27.
-    pub(crate) fn rows(rows: usize, columns: usize, size: usize) -> Option<EachGrid> {
-        let bytes = columns.saturating_mul(size);
-        if rows > 0 && size >= 4 && (1..=64).contains(&bytes) {
-            let of_warp = each_chunk(size) / (columns * 32) * 32;
-            let blocks = rows.div_ceil(of_warp * EACH_WARPS as usize) as u32;
-            let shares = EachShares { of_warp: of_warp as u32, ..EachShares::one_warp() };
-            return Some(EachGrid { blocks, warps: EACH_WARPS, shares });
+    fn short_rows(rows: usize, columns: usize, size: usize, least_lanes: usize) -> Option<EachGrid> {
+        const LONGEST: usize = 2 * KIB;
+        const LANE_UNITS: usize = 5;
+        const FEW_LANES: usize = 1 << 15;
+        const WARPS: usize = 4096;
+        if rows == 0 || !(1..=LONGEST).contains(&columns.saturating_mul(size)) {
+            return None;
         }
-        EachGrid::by_mean(rows, bytes, MOST_TO_FOLD)
+        let (chunk, of_unit, least) = (each_chunk(size), unit_items(size), FEW_LANES / rows);
+        let (parts, of_lane, least, room) = if columns.is_multiple_of(of_unit) {
+            (columns / of_unit, LANE_UNITS.min(chunk / of_unit / 32), least.max(least_lanes), chunk)
+        } else {
+            let room = chunk - (of_unit - 1); // the first row may begin inside a vector
+            (columns, room / 32, least, room)
+        };
+        let lanes = parts.div_ceil(of_lane).max(parts.min(least)).next_power_of_two().min(32);
+        let at_once = 32 / lanes;
+        let of_warp = rows.div_ceil(WARPS).next_multiple_of(at_once).min(room / columns / at_once * at_once);
+        let blocks = rows.div_ceil(of_warp * EACH_WARPS as usize) as u32;
+        let shares = EachShares { lanes: lanes as u32, of_warp: of_warp as u32, ..EachShares::one_warp() };
+        Some(EachGrid { blocks, warps: EACH_WARPS, shares })
     }
 
     /// The launch for so many segments by offsets of `n` elements of `size` bytes, if the kernel takes them.
@@ -117,11 +157,6 @@ impl EachGrid {
         grid.blocks += pieces as u32;
         grid.shares = EachShares { wide: wide as u32, pieces: pieces as u32, piece: piece as u32, ..grid.shares };
         Some(grid)
-    }
-
-    /// The launch of a scan for so many rows of `columns` elements of `size` bytes.
-    pub(crate) fn scanned_rows(rows: usize, columns: usize, size: usize) -> Option<EachGrid> {
-        EachGrid::by_mean(rows, columns.saturating_mul(size), MOST_TO_SCAN)
     }
 
     /// The launch for so many segments that have `bytes` on average, at most the first of `most` if they are fewer
@@ -153,16 +188,45 @@ mod tests {
         let of = |rows, columns, size| {
             let EachGrid { blocks, warps, shares } = EachGrid::rows(rows, columns, size)?;
             assert_eq!(shares.pieces, 0, "a row's length is known");
-            Some([blocks, warps, shares.parts, shares.of_warp])
+            Some([blocks, warps, shares.parts, shares.lanes, shares.of_warp])
         };
-        assert_eq!(of(9, 256, 4), Some([2, 8, 1, 1]));
-        assert_eq!(of(9, 513, 4), Some([2, 8, 1, 1]), "2 KiB and an element");
-        assert_eq!(of(9, 2049, 4), Some([5, 6, 3, 1]));
-        assert_eq!([of(9, 1, 4), of(9, 16, 4)], [Some([1, 8, 1, 1152]), Some([1, 8, 1, 64])]);
-        assert_eq!(of(8 * 288 + 1, 1, 16), Some([2, 8, 1, 288]));
+        assert_eq!(of(9, 513, 4), Some([2, 8, 1, 0, 1]), "2 KiB and an element");
+        assert_eq!(of(9, 2049, 4), Some([5, 6, 3, 0, 1]));
+        let lanes = |rows, columns, size| {
+            let [reduced, scanned] = [EachGrid::rows, EachGrid::scanned_rows].map(|of| of(rows, columns, size));
+            [reduced, scanned].map(|grid| grid.map(|grid| grid.shares.lanes))
+        };
+        assert_eq!(
+            [4, 16, 64, 256, 512].map(|c| lanes(1 << 20, c, 4)),
+            [[1, 1], [1, 4], [4, 8], [16, 16], [32, 32]].map(|of| of.map(Some))
+        );
+        assert_eq!([3, 10, 35, 37, 71, 300].map(|c| lanes(1 << 20, c, 4)), [1, 1, 1, 2, 4, 16].map(|of| [Some(of); 2]));
+        assert_eq!(
+            [1, 3, 4, 16, 100, 256, 512].map(|c| lanes(9, c, 4)),
+            [1, 4, 1, 4, 32, 32, 32].map(|of| [Some(of); 2]),
+            "few rows"
+        );
+        assert_eq!(
+            [lanes(9, 257, 2), lanes(9, 1001, 2), lanes(1 << 20, 1001, 2)],
+            [[Some(0); 2], [Some(0); 2], [Some(16); 2]],
+            "whole warps"
+        );
+        assert_eq!(of(1 << 20, 63, 4), Some([8192, 8, 1, 2, 16]), "a chunk");
+        assert_eq!(of(1 << 16, 1, 16), Some([256, 8, 1, 1, 32]), "enough warps");
         assert_eq!([each_chunk(4), each_chunk(16), each_chunk(12), each_chunk(32)], [1152, 288, 352, 96]);
+        for (columns, size) in (1..2048).flat_map(|bytes| (1..=32).map(move |size| (bytes / size, size))) {
+            let Some(EachGrid { shares: EachShares { lanes, of_warp, .. }, .. }) =
+                EachGrid::rows(1 << 30, columns, size)
+            else {
+                assert_eq!(columns, 0);
+                continue;
+            };
+            assert!(lanes.is_power_of_two() && (1..=32).contains(&lanes), "{columns} of {size} bytes");
+            assert!(of_warp > 0, "{columns} of {size} bytes");
+            let lead = if columns.is_multiple_of(unit_items(size)) { 0 } else { unit_items(size) - 1 };
+            assert!(lead + of_warp as usize * columns <= each_chunk(size), "{columns} of {size} bytes");
+        }
         let bytes = |rows, bytes: usize| of(rows, bytes / 4, 4).is_some();
-        assert!(bytes(1024, 68) && !bytes(1025, 68) && bytes(8192, 512) && !bytes(8193, 512) && bytes(8193, 2048));
         assert!(bytes(63, 128 << 10) && !bytes(63, (128 << 10) + 4) && bytes(64, 256 << 10) && !bytes(0, 4));
         assert!(of(9, 1001, 2).is_some() && of(9, usize::MAX, 4).is_none());
     }
