@@ -126,9 +126,8 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
 /// The time hardly depends on how long segments are, as all threads have equally many items: one long segment or
 /// millions of short or empty ones take about as long. On the device that is one launch, or two for offsets of more
 /// than 4 MiB of items. Up to 256 KiB blocks read the items of a segment again that lie before theirs, so one long
-/// segment among short ones takes up to twice as long. Rows of up to 64 KiB, if those below 2 KiB are few and those
-/// beyond 32 KiB are 64 and more, are scanned by a warp or a block each, and take less time than others; not in
-/// reverse, and not by [`len`](SegmentedScan::len).
+/// segment among short ones takes up to twice as long. Rows of up to 32 KiB, and 64 or more rows of up to 64 KiB, are
+/// scanned by some lanes, a warp or a block each, and take less time than other segments; not in reverse.
 ///
 /// # Waiting
 /// As a [`Scan`].

@@ -32,8 +32,8 @@ __device__ inline u64 warp_max(u64 x) {
 }
 
 // The inclusive scan. Lane i gets the combination of lanes 0 to i, if it is one of the first LANES.
-// Results of other lanes are undefined. Of groups of `lanes` adjacent lanes each is scanned alone, and `lane` is the
-// number in the group.
+// Results of other lanes are undefined. With `lanes`, each group of as many adjacent lanes is scanned alone, and `lane`
+// is the number in the group.
 template <class Operator, u32 LANES = WARP>
 __device__ inline typename Operator::Carry warp_inclusive(typename Operator::Carry x, u32 lane, u32 lanes = LANES) {
 #pragma unroll
@@ -45,7 +45,8 @@ __device__ inline typename Operator::Carry warp_inclusive(typename Operator::Car
     return x;
 }
 
-// The fold of the first `count` lanes, in order, in lane 0. Results of other lanes are undefined. Groups are as above.
+// The fold of the first `count` lanes, in order, in lane 0. Results of other lanes are undefined. With `lanes`, which
+// `count` does not exceed, the same of each group.
 template <class Operator>
 __device__ inline typename Operator::Carry warp_fold(typename Operator::Carry x, u32 lane, u32 count,
                                                      u32 lanes = WARP) {

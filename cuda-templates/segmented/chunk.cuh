@@ -21,10 +21,11 @@ template <class Operator, u32 CHUNK> struct WarpChunk {
 
     __device__ WarpChunk(const Element *in) : in(in), lane(threadIdx.x % WARP), warp(threadIdx.x / WARP) {}
 
-    // By one warp: begins to copy `count` items to the stage, which begins with the item `first`, from its item `lead`
-    // on. Vectors are copied whole if they lie so, with the items before.
-    __device__ void load(Unit *stage, u64 first, u32 lead, u32 count) const {
-        const Element *from = in + first;
+    // By one warp: copies `count` items, from the input's item `begin` on, to the stage, and returns where in it they
+    // begin: as far behind a unit as in the input. Vectors are copied whole if they lie so, with the items before.
+    __device__ u32 load(Unit *stage, u64 begin, u32 count) const {
+        u32 lead = u32(begin % OWN);
+        const Element *from = in + (begin - lead);
         u32 vectors = TILES && (u64)from % sizeof(Vector) == 0 ? (lead + count) / OWN : 0;
 #pragma unroll
         for (u32 k = 0; k < UNITS; k++)
@@ -33,6 +34,9 @@ template <class Operator, u32 CHUNK> struct WarpChunk {
         u32 copied = vectors > 0 ? vectors * OWN : lead;
 #pragma unroll 4
         for (u32 i = copied + lane; i < lead + count; i += WARP) copy_item_to_shared((Element *)stage + i, from + i);
+        wait_for_copies();
+        __syncwarp();
+        return lead;
     }
 
     // Units of a lane, for the items `lead` to `end` of a stage: an odd number.
@@ -75,20 +79,26 @@ template <class Operator, u32 CHUNK> struct WarpChunk {
         }
     }
 
-    // By one warp: the fold of what the lane owns of the items `lead` to `end` of the stage, if that is any.
+    // The fold of the items that `each(first, next)` goes over, if there are any.
+    template <class Each> static __device__ Carry folded(const Each &each) {
+        Carry all = Carry();
+        each([&](Element item) { all = Operator::alone(Operator::lift(item)); },
+             [&](Element item) { all = Operator::combine(all, Operator::lift(item)); });
+        return all;
+    }
+
+    // By one warp: the fold of what the lane owns of the items `lead` to `end` of the stage.
     __device__ Carry fold_own(Unit *stage, u32 lead, u32 end) const {
-        Carry own = Carry();
-        each_own<false>(
-            stage, lead, end, [&](Element item) { own = Operator::alone(Operator::lift(item)); },
-            [&](Element item) { own = Operator::combine(own, Operator::lift(item)); });
-        return own;
+        return folded([&](auto first, auto next) { each_own<false>(stage, lead, end, first, next); });
     }
 
     // ---- several rows a warp
 
     // By one warp, over `count` items in rows of `columns`, of which the last may have fewer. They begin at the item
-    // `lead` of the stage. So many adjacent lanes take a row, each some consecutive units of it, or items if rows are
-    // not whole units. Calls `use(row, own, parts)` with the first of the units or items, and how many the lane owns.
+    // `lead` of the stage. `lanes` adjacent lanes take a row, each some consecutive units of it; or items, if the rows
+    // are not whole units, or the last one is not. All lanes call `use(row, own, parts, with_items)` together: with the
+    // first of the lane's units or items, how many those are, and the lanes of the warp that have any, as bits. The
+    // last lanes of a row may have none.
     template <class Use>
     __device__ void each_row(Unit *stage, u32 lead, u32 count, u32 columns, u32 lanes, const Use &use) const {
         struct Single { Element item[1]; };
@@ -96,16 +106,8 @@ template <class Operator, u32 CHUNK> struct WarpChunk {
         else each_row_by((Single *)stage + lead, count, columns, lanes, use);
     }
 
-    // By one warp, in `use` of `each_row`: the fold of what the lane owns, if that is any.
-    template <class Part> static __device__ Carry fold_part_of_row(Part *own, u32 parts) {
-        Carry all = Carry();
-        each_of<false>(
-            own, parts, [&](Element item) { all = Operator::alone(Operator::lift(item)); },
-            [&](Element item) { all = Operator::combine(all, Operator::lift(item)); });
-        return all;
-    }
-
-    // Calls `first(item)` with the first item of some units and `next(item)` with the others, as `each_own`.
+    // In `use` of `each_row`: calls `first(item)` with the first item of what the lane owns, if that is any, and
+    // `next(item)` with its others, in order. They may change the items if these are put BACK.
     template <bool BACK, class Part, class First, class Next>
     static __device__ void each_of(Part *own, u32 parts, const First &first, const Next &next) {
         constexpr u32 IN_PART = sizeof(Part) / sizeof(Element);
@@ -131,7 +133,8 @@ template <class Operator, u32 CHUNK> struct WarpChunk {
         u32 begin = min(lane % lanes * each, of_row), end = min(begin + each, of_row);
         for (u32 first = 0; first * of_row < count; first += WARP / lanes) {
             u32 row = first + lane / lanes, from = row * of_row + begin, to = min(row * of_row + end, count);
-            use(row, parts + from, from < to ? to - from : 0);
+            u32 own = from < to ? to - from : 0;
+            use(row, parts + from, own, __ballot_sync(ALL_LANES, own > 0));
         }
     }
 };

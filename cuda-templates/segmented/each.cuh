@@ -169,11 +169,8 @@ template <class Operator, u32 CHUNK> struct EachReduction : WarpChunk<Operator, 
     __device__ Carry fold(Unit *stage, u64 begin, u32 count) const {
         Carry upto = Carry();
         for (u32 at = 0, here; at < count; at += here) {
-            u32 lead = u32((begin + at) % OWN); // items before the first one in its unit
-            here = min(count - at, CHUNK - lead);
-            this->load(stage, begin + at - lead, lead, here);
-            wait_for_copies();
-            __syncwarp();
+            here = min(count - at, CHUNK - u32((begin + at) % OWN));
+            u32 lead = this->load(stage, begin + at, here);
             Carry own = this->fold_own(stage, lead, lead + here);
             __syncwarp(); // every lane has read the units that the next ones overwrite
             Carry all = warp_fold<Operator>(own, lane, Chunk::lanes_with_items(lead + here));
@@ -188,14 +185,12 @@ template <class Operator, u32 CHUNK> struct EachReduction : WarpChunk<Operator, 
         u32 columns = u32(cut.columns), lanes = by.lanes;
         u64 row = (u64(blockIdx.x) * EACH_WARPS + warp) * by.of_warp, begin = row * columns;
         if (row >= cut.segments) return;
-        u32 lead = u32(begin % OWN), count = u32(min(cut.segments - row, u64(by.of_warp))) * columns;
-        this->load(stage, begin - lead, lead, count);
-        wait_for_copies();
-        __syncwarp();
-        this->each_row(stage, lead, count, columns, lanes, [&](u32 k, auto *own, u32 parts) {
-            u32 part = lane % lanes, with_items = __ballot_sync(ALL_LANES, parts > 0) >> (lane - part);
-            Carry all = warp_fold<Operator>(Chunk::fold_part_of_row(own, parts), part,
-                                            __popc(with_items & ~0u >> (WARP - lanes)), lanes);
+        u32 count = u32(min(cut.segments - row, u64(by.of_warp))) * columns, lead = this->load(stage, begin, count);
+        this->each_row(stage, lead, count, columns, lanes, [&](u32 k, auto *own, u32 parts, u32 with_items) {
+            u32 part = lane % lanes, of_row = __popc((with_items >> (lane - part)) & (~0u >> (WARP - lanes)));
+            Carry all = Chunk::folded(
+                [&](auto first, auto next) { Chunk::template each_of<false>(own, parts, first, next); });
+            all = warp_fold<Operator>(all, part, of_row, lanes);
             if (part == 0 && parts > 0) out[row + k] = Operator::lower(begun(all));
         });
     }

@@ -51,9 +51,7 @@ template <class Operator, u32 CHUNK> struct RowScan : WarpChunk<Operator, CHUNK>
             u32 lead = from == 0 ? skip : 0, lanes = Chunk::lanes_with_items(here);
             Carry upto = Carry();
             if (here > 0) {
-                this->load(stage, begin + from, lead, here - lead);
-                wait_for_copies();
-                __syncwarp();
+                this->load(stage, begin + from + lead, here - lead);
                 upto = this->fold_own(stage, lead, here);
                 // Lanes without items take the last fold, so that the operator is called on items and its results only.
                 upto = warp_inclusive<Operator>(shuffle(upto, min(lane, lanes - 1)), lane);
@@ -88,14 +86,12 @@ template <class Operator, u32 CHUNK> struct RowScan : WarpChunk<Operator, CHUNK>
         Unit *stage = shared.stage[warp];
         u64 begin = (u64(blockIdx.x) * EACH_WARPS + warp) * of_warp * columns;
         if (begin >= n) return;
-        u32 lead = u32(begin % OWN), count = u32(min(n - begin, u64(of_warp * columns)));
-        this->load(stage, begin - lead, lead, count);
-        wait_for_copies();
-        __syncwarp();
-        this->each_row(stage, lead, count, columns, lanes, [&](u32, auto *own, u32 parts) {
+        u32 count = u32(min(n - begin, u64(of_warp * columns))), lead = this->load(stage, begin, count);
+        this->each_row(stage, lead, count, columns, lanes, [&](u32, auto *own, u32 parts, u32 with_items) {
             // ---- fold. Lanes without items take the fold of a lane before them, as above.
-            u32 with_items = __ballot_sync(ALL_LANES, parts > 0) & ~0u >> (WARP - 1 - lane);
-            Carry upto = shuffle(Chunk::fold_part_of_row(own, parts), WARP - 1 - __clz(with_items));
+            Carry upto = Chunk::folded(
+                [&](auto first, auto next) { Chunk::template each_of<false>(own, parts, first, next); });
+            upto = shuffle(upto, WARP - 1 - __clz(with_items & (~0u >> (WARP - 1 - lane))));
             upto = warp_inclusive<Operator>(upto, lane % lanes, lanes);
             // ---- finish
             Carry of_lanes_before = shuffle_up(upto, 1);

@@ -27,7 +27,9 @@ segmented_find(const Cut cut, u64 n, u32 flags, u32 items, u32 tiles, u64 *offse
 
 #if HAS_KERNEL(segmented_scan_short)
 extern "C" __global__ void __launch_bounds__(SHORT_INPUT_THREADS)
-segmented_scan_short(Element *in, Element *out, u64 n, Carry init, u32 flags, const Cut cut) {
+segmented_scan_short(Element *in, Element *out, u64 n, Carry init, u32 flags, const Cut cut AND_LENGTH) {
+    TAKE_LENGTH(n)
+    if (IS_PAST_LENGTH(blockIdx.x, (ShortSegments<Operator, SHORT_ITEMS>::TILE), n)) return;
     short_scan<Operator, SHORT_ITEMS>(in, out, n, init, flags, cut);
 }
 #endif

@@ -161,6 +161,8 @@ where
 pub(super) const RUNS: usize = 8;
 /// A run that is shorter than this is not worth its start.
 pub(super) const SHORTEST_RUN: usize = 16;
+/// Rows that advance side by side: as many as hide the time of an addition.
+pub(super) const ROWS: usize = 4;
 /// Items of one run before the next run's turn: enough to finish a cache line, few enough that the
 /// processor's window spans several runs.
 const BLOCK: usize = 16;
@@ -397,6 +399,23 @@ impl<Src, Snk, F> Steps<Src, Snk, F> {
             sum = self.put(i, Some(sum));
         }
         sum
+    }
+
+    /// Scans [`ROWS`] neighbouring rows of `columns` items, at least one, each from `first` on. They advance side by
+    /// side, an item of each at a time.
+    pub(super) fn scan_rows<C>(self, from: usize, columns: usize, first: Option<C>)
+    where
+        C: Copy,
+        Src: Source<C>,
+        Snk: Sink<Src::Item, C>,
+        F: Fn(C, C) -> C,
+    {
+        let mut sums: [C; ROWS] = array::from_fn(|row| self.put(from + row * columns, first));
+        for i in from + 1..from + columns {
+            for (row, sum) in sums.iter_mut().enumerate() {
+                *sum = self.put(i + row * columns, Some(*sum));
+            }
+        }
     }
 
     /// Scans a tile, given the sums of its runs, and returns its last prefix. Meanwhile the tile at

@@ -159,6 +159,7 @@ macro_rules! walk_sizes {
 fn rows_of_a_block() {
     fn walk<Op: Operator<T>, T: Sample>(engine: &mut OnDevice) {
         let mut rng = Rng::new();
+        let has_long = size_of::<T>() <= 16; // the loop over longer ones takes seconds
         let mut check = |rng: &mut Rng, rows: usize, columns: usize| {
             let x: Vec<T> = data(rng, Draw::exact_for::<Op, T>(), rows * columns);
             let init = (rows % 4 != 1).then(|| x[0]);
@@ -174,11 +175,14 @@ fn rows_of_a_block() {
                 check(&mut rng, rows, columns);
             }
         }
-        // More of them, as rows that are not whole vectors have warps of their own if they are few.
-        for bytes in [72, 240, 500 + rng.below(500), 1024 + rng.below(1000)] {
+        // Rows that are not whole vectors have warps of their own if they are few. Of many a warp takes some at a time.
+        for bytes in [40, 72, 240, 500 + rng.below(500), 1024 + rng.below(1000)] {
             for columns in [bytes / size_of::<T>(), (bytes / size_of::<T>()).next_multiple_of(16)] {
-                let rows = 8193 + rng.below(1000);
-                check(&mut rng, rows, columns);
+                let rows = [8193 + rng.below(1000), (24 << 20) / (columns * size_of::<T>()) + rng.below(1000)];
+                check(&mut rng, rows[0], columns);
+                if has_long {
+                    check(&mut rng, rows[1], columns);
+                }
             }
         }
         const KIB: usize = 1 << 10;
@@ -367,16 +371,17 @@ fn sanitize() {
             let sums = reduce::<Op, T>().init(x[0]).segments(&offsets).run(&input).unwrap();
             let expected = reduce_oracle::<Op, T>(&x, &segments, Some(x[0]), x[0]);
             assert_same(&stream.clone_dtoh(&sums).unwrap(), &expected, &(n, lengths));
-            let columns = n.min([1001, 5003][k % 2]);
-            let rows = Segments::rows(n / columns, columns);
-            let input = stream.clone_htod(&x[..rows.n]).unwrap();
-            let options = Options { exclusive: false, init: Some(x[0]), reverse: false };
-            let scanned = builder::<Op, T>(options).rows(columns).run(&input).unwrap();
-            let expected = scan_oracle::<Op, T>(&x[..rows.n], &rows, options);
-            assert_same(&stream.clone_dtoh(&scanned).unwrap(), &expected, &(n, columns));
-            let sums = reduce::<Op, T>().init(x[0]).rows(columns).run(&input).unwrap();
-            let expected = reduce_oracle::<Op, T>(&x[..rows.n], &rows, Some(x[0]), x[0]);
-            assert_same(&stream.clone_dtoh(&sums).unwrap(), &expected, &(n, columns));
+            for columns in [[1001, 5003], [13, 64]].map(|of| n.min(of[k % 2])) {
+                let rows = Segments::rows(n / columns, columns);
+                let input = stream.clone_htod(&x[..rows.n]).unwrap();
+                let options = Options { exclusive: false, init: Some(x[0]), reverse: false };
+                let scanned = builder::<Op, T>(options).rows(columns).run(&input).unwrap();
+                let expected = scan_oracle::<Op, T>(&x[..rows.n], &rows, options);
+                assert_same(&stream.clone_dtoh(&scanned).unwrap(), &expected, &(n, columns));
+                let sums = reduce::<Op, T>().init(x[0]).rows(columns).run(&input).unwrap();
+                let expected = reduce_oracle::<Op, T>(&x[..rows.n], &rows, Some(x[0]), x[0]);
+                assert_same(&stream.clone_dtoh(&sums).unwrap(), &expected, &(n, columns));
+            }
         }
     }
     walk::<Sum, u8>(&stream);

@@ -3,13 +3,14 @@
 use super::super::{
     call::{Call, same},
     offsets::Offset,
-    pipeline::{Shape, Source},
+    pipeline::{ROWS, Shape, Source},
     reduce::fold_items,
     scan::Elements,
 };
 use super::heads::{ByOffsets, ByRows};
 use super::{State, joined};
 use crate::{Element, Operator};
+use std::array;
 use std::marker::PhantomData;
 use std::ops::Range;
 
@@ -19,6 +20,10 @@ pub trait Ends: Sync {
     fn end(&self, i: usize) -> usize;
     /// The item where segment 0 begins.
     fn begin(&self) -> usize;
+    /// The items of a segment, at least one, if all have as many.
+    fn columns(&self) -> Option<usize> {
+        None
+    }
     /// The number of segments of `count` that end before unit `unit`. The units are the items and
     /// the ends of segments, in order: segment `i` ends at unit `end(i) - begin() + i`.
     fn ended_before(&self, unit: usize, count: usize) -> usize {
@@ -41,6 +46,9 @@ impl Ends for ByRows {
     }
     fn begin(&self) -> usize {
         0
+    }
+    fn columns(&self) -> Option<usize> {
+        Some(self.0)
     }
     fn ended_before(&self, unit: usize, _: usize) -> usize {
         unit / (self.0 + 1)
@@ -162,7 +170,17 @@ pub(super) unsafe fn reduce_shaped<Op: Operator<T>, T: Element>(
         }
         let mut end = segments.end(segment);
         let kept = fold(item..end);
-        for segment in segment + 1..last {
+        let mut next = segment + 1;
+        if let Some(columns) = segments.columns().filter(|&columns| columns < LONG) {
+            while next + ROWS <= last {
+                for (row, sum) in fold_rows::<Op, T>(source, end, columns).into_iter().enumerate() {
+                    put(next + row, Some(sum));
+                }
+                next += ROWS;
+                end += ROWS * columns;
+            }
+        }
+        for segment in next..last {
             let begin = std::mem::replace(&mut end, segments.end(segment));
             put(segment, fold(begin..end));
         }
@@ -191,6 +209,22 @@ fn fold_segment<Op: Operator<T>, T: Element>(source: Elements<Op, T, false>, ite
         upto = Op::combine(upto, Op::lift(source.item(i)));
     }
     upto
+}
+
+/// Combines the items of each of [`ROWS`] neighbouring rows, an item of each at a time.
+#[inline(always)]
+fn fold_rows<Op: Operator<T>, T: Element>(
+    source: Elements<Op, T, false>,
+    from: usize,
+    columns: usize,
+) -> [Op::Carry; ROWS] {
+    let mut sums: [Op::Carry; ROWS] = array::from_fn(|row| Op::lift(source.item(from + row * columns)));
+    for i in from + 1..from + columns {
+        for (row, sum) in sums.iter_mut().enumerate() {
+            *sum = Op::combine(*sum, Op::lift(source.item(i + row * columns)));
+        }
+    }
+    sums
 }
 
 /// The results.

@@ -2,7 +2,7 @@
 
 use super::super::{
     call::{Call, same},
-    pipeline::{Cut, RUNS, SHORTEST_RUN, Shape, Steps, fold},
+    pipeline::{Cut, ROWS, RUNS, SHORTEST_RUN, Shape, Steps, fold},
     reduce::fold_items,
     scan::{Elements, Store},
 };
@@ -167,20 +167,61 @@ where
     fn scan_tile(&self, tile: Range<usize>, upto: Option<Op::Carry>, sums: Option<[Op::Carry; RUNS]>) {
         // Without its sums, a piece would have to be read twice to be scanned in runs.
         let sums = if const { matches!(Op::LANES, Lanes::No) } { sums } else { None };
+        if let Some(columns) = self.heads.columns() {
+            return self.scan_rows(columns, tile, upto, sums);
+        }
         let mut upto = upto;
         for_each_piece(self.heads, tile.clone(), self.n, REVERSE, |piece, begins| {
             if begins {
                 upto = self.first;
             }
-            let (from, len) = (self.index(&piece), piece.len());
-            upto = Some(match sums {
-                Some(sums) if len >= RUNS * SHORTEST_RUN && self.is_last(&piece, &tile) => {
-                    self.steps.scan(Cut::new(from, len), upto, sums, None)
-                }
-                _ => self.steps.scan_run(from, len, upto),
-            });
+            upto = Some(self.scan_piece(
+                self.index(&piece),
+                piece.len(),
+                upto,
+                sums.filter(|_| self.is_last(&piece, &tile)),
+            ));
             ControlFlow::Continue(())
         });
+    }
+
+    /// Scans a piece of one segment from `upto` on, and returns its last prefix. `sums` are those of its runs.
+    #[inline(always)]
+    fn scan_piece(
+        &self,
+        from: usize,
+        len: usize,
+        upto: Option<Op::Carry>,
+        sums: Option<[Op::Carry; RUNS]>,
+    ) -> Op::Carry {
+        match sums {
+            Some(sums) if len >= RUNS * SHORTEST_RUN => self.steps.scan(Cut::new(from, len), upto, sums, None),
+            _ => self.steps.scan_run(from, len, upto),
+        }
+    }
+
+    /// [`scan_tile`](Self::scan_tile) of rows of `columns` items. The last of the input may have fewer.
+    fn scan_rows(&self, columns: usize, tile: Range<usize>, upto: Option<Op::Carry>, sums: Option<[Op::Carry; RUNS]>) {
+        // In scan order it is then the first row that has fewer.
+        let short = if REVERSE { self.n % columns } else { 0 };
+        let (mut at, mut upto) = (self.index(&tile), upto);
+        let end = at + tile.len();
+        while at < end {
+            // The length of the row, and how many of its items lie before.
+            let (len, before) = if at < short { (short, at) } else { (columns, (at - short) % columns) };
+            if before == 0 {
+                upto = self.first;
+                while at >= short && end - at >= ROWS * columns {
+                    self.steps.scan_rows(at, columns, self.first);
+                    at += ROWS * columns;
+                }
+            }
+            let to = end.min(at + len - before);
+            if at < to {
+                self.scan_piece(at, to - at, upto, sums.filter(|_| to == end));
+            }
+            at = to;
+        }
     }
 
     /// Whether the piece is the tile's last in scan order.

@@ -47,9 +47,9 @@ shared! {
     struct EachShares {
         /// Warps of a segment: one, or some of a block, which have a part of it each.
         parts: u32 = "u32 parts";
-        /// Lanes of a row, a power of two, where a warp takes several short rows; else none.
+        /// Lanes of a short row, a power of two; 0 for longer rows, and for offsets.
         lanes: u32 = "u32 lanes";
-        /// Rows of such a warp.
+        /// Short rows of a warp.
         of_warp: u32 = "u32 of_warp";
         /// More items than this make a segment by offsets wide.
         wide: u32 = "u32 wide";

@@ -58,21 +58,15 @@ impl<C: Element> SegmentedScanArguments<C> {
             | (if reverse { REVERSE } else { 0 })
             | (if first.is_some() { INIT } else { 0 });
         // The kernel of short inputs reads items of other tiles, which must not be overwritten.
-        let short_blocks =
-            cut.short_blocks(n, plan.short).filter(|&blocks| length.is_none() && (blocks == 1 || input != output));
-        let row_grid = match cut {
-            Cut::Rows { columns } if !reverse => {
-                EachGrid::scanned_rows(n / columns, columns, plan.element).map(|grid| (columns, grid))
-            }
-            _ => None,
-        };
+        let short_blocks = cut.short_blocks(n, plan.short).filter(|&blocks| blocks == 1 || input != output);
+        let row_grid = cut.scan_grid(n, plan.element).filter(|_| !reverse);
         // Tiles of the first kernel search themselves.
         let searched = tiles > 1 && kernel > 0 && matches!(cut, Cut::Offsets { .. });
         let (cut, init) = (cut.contract(n), first.unwrap_or_else(C::zeroed));
         let (n, tile_offsets) = (n as u64, if searched { scratch } else { 0 });
         let (at, is_counted) = (length.unwrap_or(0), length.is_some());
-        if let Some((columns, EachGrid { blocks, warps, shares })) = row_grid {
-            let columns = columns as u32;
+        if let Some(EachGrid { blocks, warps, shares }) = row_grid {
+            let columns = cut.columns as u32;
             let arguments = [p(&input), p(&output), p(&n), p(&columns), p(&shares), p(&init), p(&flags), p(&at)];
             let arguments = with_last(&arguments, is_counted);
             // SAFETY: the arguments are those of the kernel in segmented/scan_kernels.cuh; the caller
@@ -80,10 +74,11 @@ impl<C: Element> SegmentedScanArguments<C> {
             return unsafe { kernels.launch(ROW_SCAN, blocks, warps * 32, stream, arguments) };
         }
         if let Some(blocks) = short_blocks {
-            let arguments = [p(&input), p(&output), p(&n), p(&init), p(&flags), p(&cut)];
+            let arguments = [p(&input), p(&output), p(&n), p(&init), p(&flags), p(&cut), p(&at)];
+            let arguments = with_last(&arguments, is_counted);
             // SAFETY: the arguments are those of the kernel in segmented/scan_kernels.cuh; the caller
             // vouches for the rest.
-            return unsafe { kernels.launch(SHORT_SCAN, blocks, SHORT_INPUT_THREADS, stream, &arguments) };
+            return unsafe { kernels.launch(SHORT_SCAN, blocks, SHORT_INPUT_THREADS, stream, arguments) };
         }
         if searched {
             let arguments = [p(&cut), p(&n), p(&flags), p(&tile), p(&tiles), p(&tile_offsets), p(&at)];

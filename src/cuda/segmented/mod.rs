@@ -116,6 +116,14 @@ impl Cut {
         }
     }
 
+    /// The grid of the kernel that scans each row alone for `n` items of `size` bytes, if it takes these.
+    fn scan_grid(self, n: usize, size: usize) -> Option<EachGrid> {
+        match self {
+            Cut::Rows { columns } => EachGrid::scanned_rows(n / columns, columns, size),
+            _ => None,
+        }
+    }
+
     /// The kind, of which the kernels are compiled.
     fn kind(self) -> u32 {
         match self {

@@ -41,7 +41,7 @@ pub(crate) const fn is_short(n: usize, segments: usize, tile: usize) -> bool {
     n <= tile || n <= MOST_TILES * tile && n <= segments.saturating_mul(MEAN_TILES * tile)
 }
 
-/// A launch of a kernel whose warps or blocks take whole segments.
+/// A launch of a kernel of which some lanes, a warp or a block take a whole segment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EachGrid {
     pub(crate) blocks: u32,
@@ -88,7 +88,7 @@ pub(crate) fn most_pieces(n: usize, size: usize) -> usize {
 impl EachShares {
     /// A warp for each segment, of which none is wide or long.
     const fn one_warp() -> EachShares {
-        EachShares { parts: 1, lanes: 0, of_warp: 1, wide: u32::MAX, pieces: 0, piece: u32::MAX }
+        EachShares { parts: 1, lanes: 0, of_warp: 0, wide: u32::MAX, pieces: 0, piece: u32::MAX }
     }
 }
 
@@ -98,8 +98,8 @@ impl EachGrid {
         EachGrid::of_rows(rows, columns, size, 1, MOST_TO_FOLD)
     }
 
-    /// The launch of a scan for such rows. It reads and writes shared memory three times, a reduction once: the eight
-    /// lanes that read vectors at one time read one row, where their shares lie in different banks.
+    /// The launch of a scan for such rows. It goes over shared memory three times, a reduction once, so a row of eight
+    /// or more vectors has eight or more lanes, which spares conflicts of banks.
     pub(crate) fn scanned_rows(rows: usize, columns: usize, size: usize) -> Option<EachGrid> {
         EachGrid::of_rows(rows, columns, size, 8, MOST_TO_SCAN)
     }
@@ -108,7 +108,8 @@ impl EachGrid {
         let bytes = columns.saturating_mul(size);
         let whole_warps = || EachGrid::by_mean(rows, bytes, most);
         let short = || EachGrid::short_rows(rows, columns, size, least_lanes);
-        // Lanes of a row that is not whole vectors go over items, the lanes of a warp over vectors of any row.
+        // The lanes of a short row go over items if it is not whole vectors, and those of a warp over vectors of any
+        // row. So a few longer rows have a warp each.
         if bytes >= KIB / 2 && !columns.is_multiple_of(unit_items(size)) {
             whole_warps().or_else(short)
         } else {
@@ -116,14 +117,18 @@ impl EachGrid {
         }
     }
 
-    /// The launch for short rows. A warp takes as many as it has room for, or fewer if they are few. A lane takes a
-    /// few vectors of a row, one if rows are few, or as many items as it has room for.
+    /// The launch for short rows. A warp takes as many as fit a chunk, or fewer where these are too few for many warps.
+    /// A lane takes some vectors of a row, or some items, at most a 32nd of a chunk.
     ///
     /// NVIDIA H200, 2026-11-27.
     fn short_rows(rows: usize, columns: usize, size: usize, least_lanes: usize) -> Option<EachGrid> {
+        /// Bytes of the longest row.
         const LONGEST: usize = 2 * KIB;
+        /// The most vectors of a lane: more are fewer steps, and more conflicts.
         const LANE_UNITS: usize = 5;
+        /// Up to so many lanes in all, each has one vector or item.
         const FEW_LANES: usize = 1 << 15;
+        /// Warps before one takes more rows than its lanes hold at a time.
         const WARPS: usize = 4096;
         if rows == 0 || !(1..=LONGEST).contains(&columns.saturating_mul(size)) {
             return None;
@@ -136,6 +141,8 @@ impl EachGrid {
             (columns, room / 32, least, room)
         };
         let lanes = parts.div_ceil(of_lane).max(parts.min(least)).next_power_of_two().min(32);
+        // A lane takes an odd number of them, which may leave lanes without any.
+        let lanes = parts.div_ceil(parts.div_ceil(lanes) | 1).next_power_of_two();
         let at_once = 32 / lanes;
         let of_warp = rows.div_ceil(WARPS).next_multiple_of(at_once).min(room / columns / at_once * at_once);
         let blocks = rows.div_ceil(of_warp * EACH_WARPS as usize) as u32;
@@ -190,8 +197,8 @@ mod tests {
             assert_eq!(shares.pieces, 0, "a row's length is known");
             Some([blocks, warps, shares.parts, shares.lanes, shares.of_warp])
         };
-        assert_eq!(of(9, 513, 4), Some([2, 8, 1, 0, 1]), "2 KiB and an element");
-        assert_eq!(of(9, 2049, 4), Some([5, 6, 3, 0, 1]));
+        assert_eq!(of(9, 513, 4), Some([2, 8, 1, 0, 0]), "2 KiB and an element");
+        assert_eq!(of(9, 2049, 4), Some([5, 6, 3, 0, 0]));
         let lanes = |rows, columns, size| {
             let [reduced, scanned] = [EachGrid::rows, EachGrid::scanned_rows].map(|of| of(rows, columns, size));
             [reduced, scanned].map(|grid| grid.map(|grid| grid.shares.lanes))
@@ -214,17 +221,16 @@ mod tests {
         assert_eq!(of(1 << 20, 63, 4), Some([8192, 8, 1, 2, 16]), "a chunk");
         assert_eq!(of(1 << 16, 1, 16), Some([256, 8, 1, 1, 32]), "enough warps");
         assert_eq!([each_chunk(4), each_chunk(16), each_chunk(12), each_chunk(32)], [1152, 288, 352, 96]);
-        for (columns, size) in (1..2048).flat_map(|bytes| (1..=32).map(move |size| (bytes / size, size))) {
-            let Some(EachGrid { shares: EachShares { lanes, of_warp, .. }, .. }) =
-                EachGrid::rows(1 << 30, columns, size)
-            else {
-                assert_eq!(columns, 0);
-                continue;
-            };
-            assert!(lanes.is_power_of_two() && (1..=32).contains(&lanes), "{columns} of {size} bytes");
-            assert!(of_warp > 0, "{columns} of {size} bytes");
+        for (columns, size) in (1_usize..=32).flat_map(|size| (1..=2048 / size).map(move |columns| (columns, size))) {
             let lead = if columns.is_multiple_of(unit_items(size)) { 0 } else { unit_items(size) - 1 };
-            assert!(lead + of_warp as usize * columns <= each_chunk(size), "{columns} of {size} bytes");
+            for rows in [1, 9, 4097, 1 << 15, 1 << 30] {
+                for least in [1, 8] {
+                    let EachShares { lanes, of_warp, .. } =
+                        EachGrid::short_rows(rows, columns, size, least).expect("short").shares;
+                    assert!(lanes.is_power_of_two() && lanes <= 32 && of_warp > 0 && of_warp % (32 / lanes) == 0);
+                    assert!(lead + of_warp as usize * columns <= each_chunk(size), "{columns} of {size} bytes");
+                }
+            }
         }
         let bytes = |rows, bytes: usize| of(rows, bytes / 4, 4).is_some();
         assert!(bytes(63, 128 << 10) && !bytes(63, (128 << 10) + 4) && bytes(64, 256 << 10) && !bytes(0, 4));
