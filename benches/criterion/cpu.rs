@@ -1,7 +1,7 @@
 //! The CPU engine beside other crates, on the same buffers in one run: `cargo bench --bench cpu`
 //!
 //! - the scan beside a copy, a serial loop and reduce-then-scan;
-//! - the scan and the reduction of rows on one thread and on all beside two nested loops;
+//! - the scan and the reduction of rows and segments on one thread and on all beside two nested loops;
 //! - the compaction on one thread and on all beside `iter().filter().collect()`;
 //! - the radix sort beside rdst, voracious_radix_sort and the standard library.
 //!
@@ -61,14 +61,7 @@ fn compare<Op: Operator<T>, T: Element>(
     make: impl Fn(u64) -> T,
     near: impl Fn(T, T) -> bool,
 ) {
-    let mut state = 0x9e37_79b9_7f4a_7c15u64;
-    let mut noise = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state
-    };
-    let input: Vec<T> = (0..n).map(|_| make(noise())).collect();
+    let input: Vec<T> = noise().take(n).map(make).collect();
     let (mut output, mut expected) = (input.clone(), input.clone());
     serial::<Op, T>(&input, &mut expected);
     let mut group = criterion.benchmark_group(name);
@@ -95,14 +88,7 @@ fn keep_half<T: Ordered>(criterion: &mut Criterion, name: &str, n: usize, make: 
 where
     Above<T>: Predicate<T>,
 {
-    let mut z = 0x9e37_79b9_7f4a_7c15u64;
-    let mut noise = || {
-        z ^= z << 13;
-        z ^= z >> 7;
-        z ^= z << 17;
-        z.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    };
-    let input: Vec<T> = (0..n).map(|_| make(noise() >> 11)).collect();
+    let input: Vec<T> = noise().take(n).map(|z| make(z >> 11)).collect();
     let serial = || -> Vec<T> { input.iter().copied().filter(|&x| x > than).collect() };
     let expected = serial();
     let (mut output, mut count) = (input.clone(), [0]);
@@ -145,45 +131,75 @@ fn cpu(criterion: &mut Criterion) {
     }
 }
 
-/// Sums of rows of so many items.
-fn sums_of_rows(criterion: &mut Criterion, columns: usize) {
-    let n = 1 << 22;
+/// Sums of the segments with these offsets, beside loops over them. `scan` and `reduce` are the library's.
+fn sums_of(
+    criterion: &mut Criterion,
+    (group, length): (&str, usize),
+    offsets: &[u32],
+    scan: impl Fn(&[f32], &mut [f32]) + Sync,
+    reduce: impl Fn(&[f32], &mut [f32]) + Sync,
+) {
+    let n = offsets[offsets.len() - 1] as usize;
     let input: Vec<f32> = (0..n).map(|i| (i % 2001) as f32 - 1000.0).collect();
     let (mut output, mut expected) = (input.clone(), input.clone());
-    let (mut totals, mut expected_totals) = (vec![0.0; n / columns], vec![0.0; n / columns]);
-    let scan_rows = |output: &mut [f32]| {
-        for (input, output) in input.chunks(columns).zip(output.chunks_mut(columns)) {
-            serial::<Sum, f32>(input, output);
+    let (mut totals, mut expected_totals) = (vec![0.0; offsets.len() - 1], vec![0.0; offsets.len() - 1]);
+    let segments = || offsets.windows(2).map(|pair| pair[0] as usize..pair[1] as usize);
+    let scan_loops = |output: &mut [f32]| {
+        for segment in segments() {
+            serial::<Sum, f32>(&input[segment.clone()], &mut output[segment]);
         }
     };
-    let reduce_rows = |totals: &mut [f32]| {
-        for (input, total) in input.chunks(columns).zip(totals) {
-            *total = input.iter().sum();
+    let reduce_loops = |totals: &mut [f32]| {
+        for (segment, total) in segments().zip(totals) {
+            *total = input[segment].iter().sum();
         }
     };
-    let ours = |output: &mut [f32]| scan::<Sum, f32>().rows(columns).run_into(&input, output).expect("whole rows");
-    let ours_reduced =
-        |totals: &mut [f32]| reduce::<Sum, f32>().rows(columns).run_into(&input, totals).expect("whole rows");
-    scan_rows(&mut expected);
-    ours(&mut output);
-    assert!(output == expected, "whole numbers, rows of {columns}"); // sums are exact
-    reduce_rows(&mut expected_totals);
-    ours_reduced(&mut totals);
-    assert!(totals == expected_totals, "whole numbers, rows of {columns}");
+    scan_loops(&mut expected);
+    scan(&input, &mut output);
+    assert!(output == expected, "whole numbers, {group} of {length}"); // sums are exact
+    reduce_loops(&mut expected_totals);
+    reduce(&input, &mut totals);
+    assert!(totals == expected_totals, "whole numbers, {group} of {length}");
     let alone = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a thread");
-    let mut group = sorts(criterion, "rows", n);
-    let of = |way: &str| BenchmarkId::new(way, columns);
-    group.bench_function(of("scan_loops"), |bencher| bencher.iter(|| scan_rows(&mut output)));
-    group.bench_function(of("scan_1_thread"), |bencher| alone.install(|| bencher.iter(|| ours(&mut output))));
-    group.bench_function(of("scan"), |bencher| bencher.iter(|| ours(&mut output)));
-    group.bench_function(of("reduce_loops"), |bencher| bencher.iter(|| reduce_rows(&mut totals)));
-    group.bench_function(of("reduce_1_thread"), |bencher| alone.install(|| bencher.iter(|| ours_reduced(&mut totals))));
-    group.bench_function(of("reduce"), |bencher| bencher.iter(|| ours_reduced(&mut totals)));
+    let mut group = sorts(criterion, group, n);
+    let of = |way: &str| BenchmarkId::new(way, length);
+    group.bench_function(of("scan_loops"), |bencher| bencher.iter(|| scan_loops(&mut output)));
+    group.bench_function(of("scan_1_thread"), |bencher| alone.install(|| bencher.iter(|| scan(&input, &mut output))));
+    group.bench_function(of("scan"), |bencher| bencher.iter(|| scan(&input, &mut output)));
+    group.bench_function(of("reduce_loops"), |bencher| bencher.iter(|| reduce_loops(&mut totals)));
+    group.bench_function(of("reduce_1_thread"), |bencher| {
+        alone.install(|| bencher.iter(|| reduce(&input, &mut totals)))
+    });
+    group.bench_function(of("reduce"), |bencher| bencher.iter(|| reduce(&input, &mut totals)));
 }
 
 fn rows(criterion: &mut Criterion) {
-    for columns in [1, 2, 4, 8, 16, 64, 1 << 10, 1 << 16] {
-        sums_of_rows(criterion, columns);
+    let n = 1_u32 << 22;
+    for columns in [1, 2, 4, 8, 16, 64, 256, 1 << 10, 1 << 16] {
+        let offsets: Vec<u32> = (0..=n).step_by(columns).collect();
+        let by_rows = (scan::<Sum, f32>().rows(columns), reduce::<Sum, f32>().rows(columns));
+        let scan_rows = |input: &[f32], output: &mut [f32]| by_rows.0.run_into(input, output).expect("whole rows");
+        let reduce_rows = |input: &[f32], totals: &mut [f32]| by_rows.1.run_into(input, totals).expect("whole rows");
+        sums_of(criterion, ("rows", columns), &offsets, scan_rows, reduce_rows);
+    }
+}
+
+/// Segments of random lengths from 0 on.
+fn segments(criterion: &mut Criterion) {
+    let n = 1_u32 << 22;
+    for longest in [2, 8, 32, 128, 1024] {
+        let (mut offsets, mut noise, mut end) = (vec![0], noise(), 0);
+        while end < n {
+            end = n.min(end + (noise.next().expect("no end") % (longest + 1)) as u32);
+            offsets.push(end);
+        }
+        let scan_segments = |input: &[f32], output: &mut [f32]| {
+            scan::<Sum, f32>().segments(&offsets).run_into(input, output).expect("offsets ascend");
+        };
+        let reduce_segments = |input: &[f32], totals: &mut [f32]| {
+            reduce::<Sum, f32>().segments(&offsets).run_into(input, totals).expect("offsets ascend");
+        };
+        sums_of(criterion, ("segments", longest as usize), &offsets, scan_segments, reduce_segments);
     }
 }
 
@@ -227,9 +243,10 @@ ways! {
     f32 |z| (z >> 32) as i32 as f32, f32::total_cmp;
 }
 
-fn noise(n: usize) -> impl Iterator<Item = u64> {
+/// The generator xorshift64* (Vigna 2016).
+fn noise() -> impl Iterator<Item = u64> {
     let mut z = 0x9e37_79b9_7f4a_7c15_u64;
-    (0..n).map(move |_| {
+    std::iter::repeat_with(move || {
         z ^= z << 13;
         z ^= z >> 7;
         z ^= z << 17;
@@ -263,7 +280,7 @@ fn sorts<'a>(criterion: &'a mut Criterion, name: &str, n: usize) -> Group<'a> {
 }
 
 fn sort_keys<T: Ways>(criterion: &mut Criterion, name: &str, n: usize, make: impl Fn(usize, u64) -> T) {
-    let input: Vec<T> = noise(n).enumerate().map(|(i, z)| make(i, z)).collect();
+    let input: Vec<T> = noise().take(n).enumerate().map(|(i, z)| make(i, z)).collect();
     let mut expected = input.clone();
     expected.sort_by(T::compare);
     let mut group = sorts(criterion, name, n);
@@ -294,7 +311,7 @@ fn sort_keys<T: Ways>(criterion: &mut Criterion, name: &str, n: usize, make: imp
 /// for pairs.
 fn sort_pairs(criterion: &mut Criterion, n: usize) {
     let name = "sort pairs u32 u32";
-    let packed: Vec<u64> = noise(n).enumerate().map(|(i, z)| z >> 32 << 32 | i as u64).collect();
+    let packed: Vec<u64> = noise().take(n).enumerate().map(|(i, z)| z >> 32 << 32 | i as u64).collect();
     let key = |pair: u64| (pair >> 32) as u32;
     let input: Vec<u32> = packed.iter().map(|&pair| key(pair)).collect();
     let mut expected = packed.clone();
@@ -344,5 +361,5 @@ fn radix_sort(criterion: &mut Criterion) {
     sort_keys::<u32>(criterion, "sort keys u32 power law", n, power);
 }
 
-criterion_group!(benches, cpu, rows, compaction, radix_sort);
+criterion_group!(benches, cpu, rows, segments, compaction, radix_sort);
 criterion_main!(benches);

@@ -17,6 +17,13 @@ pub trait Heads: Sync {
     fn columns(&self) -> Option<usize> {
         None
     }
+    /// Puts those of the items into `begins` with which segments begin, if they are at hand: the first ones in
+    /// ascending order, or with `backwards` the last ones in descending order, some of them more than once. Returns
+    /// their number. If there is no room for all, `begins` is full.
+    fn list(&self, items: Range<usize>, backwards: bool, begins: &mut [usize]) -> Option<usize> {
+        let _ = (items, backwards, begins);
+        None
+    }
 }
 
 /// Segments of this many items each, at least one.
@@ -36,6 +43,9 @@ impl<H: Heads + ?Sized> Heads for Box<H> {
     }
     fn columns(&self) -> Option<usize> {
         (**self).columns()
+    }
+    fn list(&self, items: Range<usize>, backwards: bool, begins: &mut [usize]) -> Option<usize> {
+        (**self).list(items, backwards, begins)
     }
 }
 
@@ -70,6 +80,22 @@ impl<O: Offset> Heads for ByOffsets<'_, O> {
             words[at / WORD] |= 1 << (at % WORD);
             next = after(self.0, next);
         }
+    }
+    fn list(&self, items: Range<usize>, backwards: bool, begins: &mut [usize]) -> Option<usize> {
+        let before = |item: usize| self.0.partition_point(|offset| offset.widen() < item as u64);
+        let (first, room) = (before(items.start), begins.len());
+        let put = |(begin, offset): (&mut usize, &O)| *begin = offset.widen() as usize;
+        Some(if backwards {
+            let last = before(items.end);
+            let some = &self.0[first.max(last.saturating_sub(room))..last];
+            begins.iter_mut().zip(some.iter().rev()).for_each(put);
+            some.len()
+        } else {
+            let some = &self.0[first..self.0.len().min(first + room)];
+            let count = some.partition_point(|offset| offset.widen() < items.end as u64);
+            begins.iter_mut().zip(&some[..count]).for_each(put);
+            count
+        })
     }
 }
 
@@ -134,6 +160,8 @@ pub(super) fn is_head(heads: &dyn Heads, i: usize) -> bool {
 
 /// Words that are marked at a time.
 const WORDS: usize = 128;
+/// Heads that are listed at a time.
+const LIST: usize = 256;
 
 /// The items with which segments of `n` items begin, the first item among them, and then `n`. All
 /// threads search.
@@ -188,9 +216,31 @@ pub(super) fn for_each_piece(
         return for_each_part_of_a_row(columns, tile, n, backwards, piece);
     }
     // The state of the loops is in local variables, so that it stays in registers.
-    let mut words = [0; WORDS];
     let Range { mut start, mut end } = tile;
     let mut begins = backwards && end < n && is_head(heads, end);
+    let mut list = [0; LIST];
+    let mut left = tile.clone();
+    while let Some(count) = heads.list(left.clone(), backwards, &mut list) {
+        for &head in &list[..count] {
+            let items = if backwards {
+                head..std::mem::replace(&mut end, head)
+            } else {
+                std::mem::replace(&mut start, head)..head
+            };
+            if !items.is_empty() && piece(items, begins).is_break() {
+                return;
+            }
+            begins = true;
+        }
+        if count < LIST {
+            if start < end {
+                let _ = piece(start..end, begins);
+            }
+            return;
+        }
+        left = if backwards { left.start..list[LIST - 1] } else { list[LIST - 1] + 1..left.end };
+    }
+    let mut words = [0; WORDS];
     let parts = tile.len().div_ceil(WORDS * WORD);
     for k in 0..parts {
         let from = tile.start + WORDS * WORD * if backwards { parts - 1 - k } else { k };
