@@ -2,7 +2,7 @@
 //!
 //! Threads take equal tiles, however the segments lie. The begins of segments cut a tile into
 //! *pieces*, each of one segment. A piece is scanned or folded by the loops of a scan or a
-//! reduction without segments.
+//! reduction without segments. Whole rows advance side by side, some at a time.
 //!
 //! Only the first and the last piece of a tile can belong to a segment of several tiles. The
 //! hand-over joins these by Schwartz's operator ("Ultracomputers", 1980) on a [`State`]: a tile in

@@ -1,5 +1,5 @@
-//! The shapes of the kernels of reduce of runs, of segments that warps or blocks take alone, and of short inputs. Scan
-//! by segment has those of scan, reduce by segment `segmented_ranges` of reduce.
+//! The shapes of the kernels of reduce of runs, of segments that lanes, warps or blocks take alone, and of short
+//! inputs. Scan by segment has those of scan, reduce by segment `segmented_ranges` of reduce.
 
 use super::contract::{EACH_WARPS, EachShares, OF_EACH_WARP, SHORT_INPUT_THREADS};
 use crate::cuda::scan::tuning::{TUNING, Tuning, range};
