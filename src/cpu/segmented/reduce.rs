@@ -171,7 +171,7 @@ pub(super) unsafe fn reduce_shaped<Op: Operator<T>, T: Element>(
         let mut end = segments.end(segment);
         let kept = fold(item..end);
         let mut next = segment + 1;
-        if let Some(columns) = segments.columns().filter(|&columns| columns < LONG) {
+        if let Some(columns) = segments.columns().filter(|&columns| columns < 2 * LONG) {
             while next + ROWS <= last {
                 for (row, sum) in fold_rows::<Op, T>(source, end, columns).into_iter().enumerate() {
                     put(next + row, Some(sum));
