@@ -12,7 +12,7 @@ use super::{
 };
 use crate::operator::Lanes;
 use crate::{Associativity, Element, Operator};
-use std::{any::TypeId, array, marker::PhantomData, sync::OnceLock};
+use std::{any::TypeId, array, marker::PhantomData, ops::Range, sync::OnceLock};
 
 /// Where the items of a [`pipeline`] come from. `C` is the operator's carry.
 ///
@@ -410,18 +410,24 @@ impl<Src, Snk, F> Steps<Src, Snk, F> {
         Snk: Sink<Src::Item, C>,
         F: Fn(C, C) -> C,
     {
-        // Such rows share a page of memory, and no line of it follows another, so the processor foresees none.
-        if (5 * BLOCK..32 * BLOCK).contains(&columns) {
-            for i in (from + ROWS * columns..from + 2 * ROWS * columns).step_by(BLOCK) {
-                self.source.prefetch(i, BLOCK);
-                self.sink.expect(i);
-            }
-        }
         let mut sums: [C; ROWS] = array::from_fn(|row| self.put(from + row * columns, first));
         for i in from + 1..from + columns {
             for (row, sum) in sums.iter_mut().enumerate() {
                 *sum = self.put(i + row * columns, Some(*sum));
             }
+        }
+    }
+
+    /// Prefetches these items and the places of their results.
+    #[inline(never)]
+    pub(super) fn prefetch<C>(self, items: Range<usize>)
+    where
+        Src: Source<C>,
+        Snk: Sink<Src::Item, C>,
+    {
+        for i in items.step_by(BLOCK) {
+            self.source.prefetch(i, BLOCK);
+            self.sink.expect(i);
         }
     }
 
@@ -461,6 +467,12 @@ impl<Src, Snk, F> Steps<Src, Snk, F> {
         let lasts = side_by_side(cut, firsts, begin, |i, sum| self.put(i, Some(sum)));
         lasts[RUNS - 1]
     }
+}
+
+/// Whether the processor does not foresee the lines of memory that [`Steps::scan_rows`] needs: rows of `columns` items
+/// share a page, in which no line follows the one before.
+pub(super) fn are_unforeseen(columns: usize) -> bool {
+    (5 * BLOCK..32 * BLOCK).contains(&columns)
 }
 
 /// The sum of a tile, and those of its runs.

@@ -2,7 +2,7 @@
 
 use super::super::{
     call::{Call, same},
-    pipeline::{Cut, ROWS, RUNS, SHORTEST_RUN, Shape, Steps, fold},
+    pipeline::{Cut, ROWS, RUNS, SHORTEST_RUN, Shape, Steps, are_unforeseen, fold},
     reduce::fold_items,
     scan::{Elements, Store},
 };
@@ -205,15 +205,19 @@ where
         // In scan order it is then the first row that has fewer.
         let short = if REVERSE { self.n % columns } else { 0 };
         let (mut at, mut upto) = (self.index(&tile), upto);
-        let end = at + tile.len();
+        let (end, are_unforeseen) = (at + tile.len(), are_unforeseen(columns));
         while at < end {
             // The length of the row, and how many of its items lie before.
             let (len, before) = if at < short { (short, at) } else { (columns, (at - short) % columns) };
             if before == 0 {
                 upto = self.first;
                 while at >= short && end - at >= ROWS * columns {
+                    let next = at + ROWS * columns;
+                    if are_unforeseen {
+                        self.steps.prefetch(next..next + ROWS * columns);
+                    }
                     self.steps.scan_rows(at, columns, self.first);
-                    at += ROWS * columns;
+                    at = next;
                 }
             }
             let to = end.min(at + len - before);
