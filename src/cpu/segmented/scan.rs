@@ -214,7 +214,7 @@ where
                 while at >= short && end - at >= ROWS * columns {
                     let next = at + ROWS * columns;
                     if are_unforeseen {
-                        self.steps.prefetch(next..next + ROWS * columns);
+                        self.steps.prefetch(next..end.min(next + ROWS * columns));
                     }
                     self.steps.scan_rows(at, columns, self.first);
                     at = next;

@@ -158,34 +158,54 @@ fn reductions_agree_with_a_loop() {
     reductions::<Sum, f32>(|z| (z % 16) as f32, 3.0);
 }
 
+/// Rows in small tiles and in one, forwards and backwards, the last one short in some scans.
 #[test]
 fn rows_are_segments_of_equal_length() {
+    type Item = [u32; 2];
+    const FIRST: Item = [3, 5];
+    let combine = <Affine as Operator<Item>>::combine;
     let mut rng = Rng::new();
     let rows_of = if cfg!(miri) {
-        vec![(3, 90), (100, 3)]
+        vec![(3, 90), (100, 5)]
     } else {
-        vec![(1, 700), (2, 300), (3, 500), (64, 9), (65, 40), (1000, 11), (5000, 1)]
+        vec![(1, 700), (2, 300), (3, 500), (32, 40), (64, 9), (65, 40), (100, 33), (300, 9), (1000, 11), (5000, 1)]
     };
     for (columns, rows) in rows_of {
-        let x: Vec<u32> = (0..rows * columns).map(|_| rng.next() as u32).collect();
-        let n = x.len();
-        on_all_threads(|| {
-            let (mut output, mut sums) = (vec![0; n], vec![0; rows]);
-            // SAFETY: n elements each, and rows of equal length.
-            unsafe {
-                let (from, to) = (x.as_ptr(), output.as_mut_ptr());
-                scan_shaped::<Sum, u32>(from, to, n, &ByRows(columns), false, None, false, TINY);
-                reduce::reduce_shaped::<Sum, u32>(&x, &ByRows(columns), rows, None, None, &mut sums, TINY);
+        let x: Vec<Item> = (0..rows * columns).map(|_| [rng.next() as u32 | 1, rng.next() as u32]).collect();
+        let short = rng.below(columns as u64) as usize;
+        for (shape, reverse, missing) in [TINY, Shape::of::<Item>()]
+            .into_iter()
+            .flat_map(|shape| [(shape, false, 0), (shape, false, short), (shape, true, 0), (shape, true, short)])
+        {
+            let x = &x[..x.len() - missing];
+            let mut expected = vec![];
+            for row in x.chunks(columns) {
+                let mut upto = FIRST;
+                let mut put = |&item: &Item| {
+                    upto = combine(upto, item);
+                    upto
+                };
+                let prefixes: Vec<Item> =
+                    if reverse { row.iter().rev().map(&mut put).collect() } else { row.iter().map(&mut put).collect() };
+                if reverse { expected.extend(prefixes.into_iter().rev()) } else { expected.extend(prefixes) }
             }
-            for ((row, output), sum) in x.chunks(columns).zip(output.chunks(columns)).zip(&sums) {
-                let mut upto = 0_u32;
-                assert!(row.iter().zip(output).all(|(&x, &out)| {
-                    upto = upto.wrapping_add(x);
-                    upto == out
-                }));
-                assert_eq!(upto, *sum);
-            }
-        });
+            let whole = x.len() / columns;
+            let reduced = x.chunks_exact(columns).map(|row| row.iter().fold(FIRST, |upto, &item| combine(upto, item)));
+            let reduced: Vec<Item> = reduced.collect();
+            on_all_threads(|| {
+                let (mut output, mut results) = (vec![[0; 2]; x.len()], vec![[0; 2]; whole]);
+                let (heads, first) = (ByRows(columns), Some(FIRST));
+                // SAFETY: as many elements each, and rows of equal length.
+                unsafe {
+                    let (from, to) = (x.as_ptr(), output.as_mut_ptr());
+                    scan_shaped::<Affine, Item>(from, to, x.len(), &heads, false, first, reverse, shape);
+                    let whole_rows = &x[..whole * columns];
+                    reduce::reduce_shaped::<Affine, Item>(whole_rows, &heads, whole, first, None, &mut results, shape);
+                }
+                assert!(output == expected, "{rows} rows of {columns} but {missing} items, reverse {reverse}");
+                assert!(results == reduced, "{whole} rows of {columns}");
+            });
+        }
     }
 }
 
