@@ -111,42 +111,31 @@ fn rows(bench: &mut Bench<f32>, most: usize, n: usize, by_segment: bool) -> Resu
             order.segments(&ends).workspace(read).len(&length).run_into(&all, &mut output.slice_mut(..most))
         );
         const COLUMNS: usize = 64;
-        let (sums, totals) = (sum.rows(COLUMNS), total.rows(COLUMNS));
-        row!(
-            "scan_rows",
-            sums,
-            4 * n,
-            8 * n,
-            sums.workspace(known).run_into(&items, &mut kept.slice_mut(..n)),
-            sums.workspace(read).len(&length).run_into(&all, &mut output.slice_mut(..most))
-        );
-        row!(
-            "reduce_rows",
-            totals,
-            4 * (n / COLUMNS),
-            4 * n + 4 * (n / COLUMNS),
-            totals.workspace(known).run_into(&items, &mut kept.slice_mut(..n / COLUMNS)),
-            totals.workspace(read).len(&length).run_into(&all, &mut output.slice_mut(..most / COLUMNS))
-        );
-        let (sums, totals) = (sum.columns(COLUMNS), total.columns(COLUMNS));
-        row!(
-            @most / COLUMNS,
-            "scan_columns",
-            sums,
-            4 * n,
-            8 * n,
-            sums.workspace(known).run_into(&items, &mut kept.slice_mut(..n)),
-            sums.workspace(read).len(&length).run_into(&all, &mut output.slice_mut(..most))
-        );
-        row!(
-            @most / COLUMNS,
-            "reduce_columns",
-            totals,
-            4 * COLUMNS,
-            4 * n,
-            totals.workspace(known).run_into(&items, &mut kept.slice_mut(..COLUMNS)),
-            totals.workspace(read).len(&length).run_into(&all, &mut output.slice_mut(..COLUMNS))
-        );
+        macro_rules! matrix {
+            ($by:ident, $scan:literal, $reduce:literal, $prepared:expr, $results:expr) => {{
+                let (sums, totals, results) = (sum.$by(COLUMNS), total.$by(COLUMNS), $results);
+                row!(
+                    @$prepared,
+                    $scan,
+                    sums,
+                    4 * n,
+                    8 * n,
+                    sums.workspace(known).run_into(&items, &mut kept.slice_mut(..n)),
+                    sums.workspace(read).len(&length).run_into(&all, &mut output.slice_mut(..most))
+                );
+                row!(
+                    @$prepared,
+                    $reduce,
+                    totals,
+                    4 * results(n),
+                    4 * n + 4 * results(n),
+                    totals.workspace(known).run_into(&items, &mut kept.slice_mut(..results(n))),
+                    totals.workspace(read).len(&length).run_into(&all, &mut output.slice_mut(..results(most)))
+                );
+            }};
+        }
+        matrix!(rows, "scan_rows", "reduce_rows", most, |items| items / COLUMNS);
+        matrix!(columns, "scan_columns", "reduce_columns", most / COLUMNS, |_| COLUMNS);
         return Ok(());
     }
     row!(

@@ -13,7 +13,7 @@ pub trait Heads: Sync {
     /// Sets bit j of word k if a segment begins with item `from + 64 k + j`, and clears it if not.
     /// `from` is a multiple of 64. Bits of items that do not exist may be anything.
     fn mark(&self, from: usize, words: &mut [u64]);
-    /// The items of a segment, at least one, if all have as many: then no bits are needed.
+    /// The items of a segment, at least one, if all have as many.
     fn columns(&self) -> Option<usize> {
         None
     }
@@ -212,9 +212,6 @@ pub(super) fn for_each_piece(
     mut piece: impl FnMut(Range<usize>, bool) -> ControlFlow<()>,
 ) {
     debug_assert!(tile.start < tile.end && tile.start.is_multiple_of(WORD));
-    if let Some(columns) = heads.columns() {
-        return for_each_part_of_a_row(columns, tile, n, backwards, piece);
-    }
     // The state of the loops is in local variables, so that it stays in registers.
     let Range { mut start, mut end } = tile;
     let mut begins = backwards && end < n && is_head(heads, end);
@@ -268,36 +265,6 @@ pub(super) fn for_each_piece(
     }
     if start < end {
         let _ = piece(start..end, begins);
-    }
-}
-
-/// [`for_each_piece`] of rows of `columns` items.
-#[inline(always)]
-fn for_each_part_of_a_row(
-    columns: usize,
-    tile: Range<usize>,
-    n: usize,
-    backwards: bool,
-    mut piece: impl FnMut(Range<usize>, bool) -> ControlFlow<()>,
-) {
-    let Range { mut start, mut end } = tile;
-    let mut begins = if backwards { end < n && end.is_multiple_of(columns) } else { start.is_multiple_of(columns) };
-    // Where the row of the next piece begins.
-    let mut row = (if backwards { end - 1 } else { start }) / columns * columns;
-    while start < end {
-        let items = if backwards {
-            let first = row.max(start);
-            row = row.saturating_sub(columns);
-            first..std::mem::replace(&mut end, first)
-        } else {
-            row += columns;
-            let next = row.min(end);
-            std::mem::replace(&mut start, next)..next
-        };
-        if piece(items, begins).is_break() {
-            return;
-        }
-        begins = true;
     }
 }
 

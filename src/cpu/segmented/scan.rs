@@ -141,10 +141,17 @@ where
     /// piece's runs.
     fn fold_tile(&self, tile: Range<usize>) -> (State<Op::Carry>, [Op::Carry; RUNS]) {
         let mut last = tile.clone();
-        for_each_piece(self.heads, tile.clone(), self.n, !REVERSE, |piece, _| {
-            last = piece;
-            ControlFlow::Break(())
-        });
+        if let Some(columns) = self.heads.columns() {
+            match REVERSE {
+                false => last.start = tile.start.max((tile.end - 1) / columns * columns),
+                true => last.end = tile.end.min((tile.start / columns + 1) * columns),
+            }
+        } else {
+            for_each_piece(self.heads, tile.clone(), self.n, !REVERSE, |piece, _| {
+                last = piece;
+                ControlFlow::Break(())
+            });
+        }
         let begins = match REVERSE {
             false => last.start > tile.start || is_head(self.heads, tile.start),
             true => last.end < tile.end || tile.end < self.n && is_head(self.heads, tile.end),

@@ -262,23 +262,6 @@ fn pieces_of_a_tile() {
     }
 }
 
-/// The pieces of rows are those by flags.
-#[test]
-fn pieces_of_rows() {
-    let mut rng = Rng::new();
-    for n in if cfg!(miri) { vec![200] } else { vec![1, 64, 1000, 9001] } {
-        for columns in [1, 2, 3, 63, 64, 65, 700, n] {
-            let flags: Vec<u8> = (0..n).map(|i| u8::from(i % columns == 0)).collect();
-            let from = rng.below(n as u64) as usize / 64 * 64;
-            let tile = from..from + 1 + rng.below((n - from) as u64) as usize;
-            for backwards in [false, true] {
-                let expected = pieces_by(&ByFlags(&flags), &tile, n, backwards);
-                assert_eq!(pieces_by(&ByRows(columns), &tile, n, backwards), expected, "{columns} of {tile:?}, {n}");
-            }
-        }
-    }
-}
-
 #[test]
 fn steps_are_found() {
     let mut offsets: Vec<u64> = (0..300_000).map(|i| 2 * i + 1).collect();
