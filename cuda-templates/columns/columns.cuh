@@ -41,43 +41,44 @@ template <class Operator, u32 THREADS, u32 RUN, u32 PANEL, bool REDUCE> struct C
     u64 first;       // the tile's first row, in scan order
     u32 rows, width; // of the tile
 
+    // Draws the block's ticket, which says which tile it has. Tickets are drawn by running blocks, and tiles above
+    // have lower ones, so a tile waits only for tiles whose blocks run or have ended.
+    static __device__ u32 draw(Shared &shared, const Matrix &matrix, void *memory) {
+        if (matrix.tiles == 1) return blockIdx.x;
+        if (threadIdx.x == 0) {
+            shared.ticket = add_relaxed((u32 *)memory, 1);
+            if (shared.ticket == gridDim.x - 1) *(u32 *)memory = 0;
+        }
+        __syncthreads();
+        return shared.ticket;
+    }
+
     // Makes the matrix that of its first `rows` rows, at most all, in the words of all. Returns whether the
     // block has a tile of it. Without rows `init` is the result of a column in a reduction.
-    static __device__ bool cut(Matrix &matrix, u64 rows, Carry init, Element *out) {
+    static __device__ bool cut(Matrix &matrix, u64 rows, u32 ticket, Carry init, Element *out) {
         u32 tile_rows = THREADS / matrix.width * RUN;
         matrix.rows = min(matrix.rows, rows);
         matrix.tiles = u32((matrix.rows + tile_rows - 1) / tile_rows);
-        if (REDUCE && matrix.rows == 0 && blockIdx.x < matrix.panels && threadIdx.x < matrix.width) {
-            u64 column = u64(blockIdx.x) * matrix.width + threadIdx.x;
+        if (REDUCE && matrix.rows == 0 && ticket < matrix.panels && threadIdx.x < matrix.width) {
+            u64 column = u64(ticket) * matrix.width + threadIdx.x;
             if (column < matrix.columns) out[column] = Operator::lower(init);
         }
-        return blockIdx.x < matrix.tiles * matrix.panels;
+        return ticket < matrix.tiles * matrix.panels;
     }
 
     // The kernel body. `init` has a meaning only with the flag COLUMNS_INIT.
-    static __device__ void scan(Shared &shared, const Element *in, Element *out, const Matrix &matrix, Carry init,
-                                void *memory) {
-        Columns columns(shared, matrix, memory);
+    static __device__ void scan(Shared &shared, u32 ticket, const Element *in, Element *out, const Matrix &matrix,
+                                Carry init, void *memory) {
+        Columns columns(shared, matrix, ticket);
         columns.load(in);
         columns.go({init, bool(matrix.flags & COLUMNS_INIT)}, memory, out);
     }
 
   private:
-    __device__ Columns(Shared &shared, const Matrix &matrix, void *memory) : shared(shared), matrix(matrix) {
+    __device__ Columns(Shared &shared, const Matrix &matrix, u32 ticket) : shared(shared), matrix(matrix) {
         runs = THREADS / matrix.width;
         run = threadIdx.x / matrix.width;
         column = threadIdx.x % matrix.width;
-        // Draws the tile. A ticket is drawn by a running block, and tiles above have lower ones, so
-        // a tile waits only for tiles whose blocks run or have ended.
-        u32 ticket = blockIdx.x;
-        if (matrix.tiles > 1) {
-            if (threadIdx.x == 0) {
-                shared.ticket = add_relaxed((u32 *)memory, 1);
-                if (shared.ticket == matrix.tiles * matrix.panels - 1) *(u32 *)memory = 0;
-            }
-            __syncthreads();
-            ticket = shared.ticket;
-        }
         tile = ticket / matrix.panels;
         panel = ticket % matrix.panels;
         first = u64(tile) * (runs * RUN);

@@ -3,12 +3,13 @@
 #pragma once
 #include "reduce/reduce.cuh"
 
-// With LENGTH_ON_DEVICE (core/length.cuh): makes n the number of items, and shares their slices anew.
-// Returns from a block that has none. `init` is then the result without items.
+// With LENGTH_ON_DEVICE (core/length.cuh): makes n the number of items, and shares their slices anew if they are
+// not all. Returns from a block that has none. `init` is then the result without items.
 #ifdef LENGTH_ON_DEVICE
 #define SHARE_LENGTH(n, stretches, Kernel)                                                                                       \
+    u64 most = n;                                                                                                                \
     n = upto_length(n, length);                                                                                                  \
-    stretches = Stretches::of((n + Kernel::SLICE - 1) / Kernel::SLICE, Kernel::WARPS);                                           \
+    if (n < most) stretches = Stretches::of((n + Kernel::SLICE - 1) / Kernel::SLICE, Kernel::WARPS);                             \
     if (blockIdx.x >= stretches.blocks) return;
 #else
 #define SHARE_LENGTH(n, stretches, Kernel)

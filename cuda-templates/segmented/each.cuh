@@ -35,7 +35,7 @@ template <class Operator, u32 CHUNK> struct EachReduction : WarpChunk<Operator, 
         Carry carry[EACH_WARPS]; // each warp's fold
         HeadedCarry headed[EACH_WARPS];
         Segment segment[EACH_WARPS]; // wide ones, or long ones of a piece's first and last item
-        bool is_last; // whether the piece is the last one to be done, and any has items of a long segment
+        bool is_last; // whether the block's piece was done last, and some piece has items of a long segment
     };
 
     Shared &shared;

@@ -6,16 +6,18 @@
 #include "segmented/short.cuh"
 
 // With LENGTH_ON_DEVICE (core/length.cuh): makes n the number of items, cuts the segments to them, and shares
-// their slices anew. Returns from a block that has none.
+// their slices anew if they are not all. Returns from a block that has none.
 #ifdef LENGTH_ON_DEVICE
-// By the grid: rows are whole ones. Segments that begin at item n or behind it are empty: writes their results.
-__device__ inline void cut_segments(Cut &cut, u64 n, Carry empty, Element *out) {
+// By the grid: rows are whole ones. Segments that begin at item n or behind it are empty: writes their results. All
+// `most` items need no search.
+__device__ inline void cut_segments(Cut &cut, u64 n, u64 most, Carry empty, Element *out) {
     u64 all = cut.segments;
     if (kind_of(cut) == ROWS) {
         cut.segments = n / cut.columns;
         return;
     }
-    cut.columns = n;
+    cut.columns = n; // greater offsets count as n
+    if (n == most && n > 0) return;
     __shared__ u64 with_items;
     if (threadIdx.x < WARP) {
         u64 before = n == 0 ? 0 : offsets_before(cut, n, n, threadIdx.x);
@@ -28,9 +30,10 @@ __device__ inline void cut_segments(Cut &cut, u64 n, Carry empty, Element *out) 
         out[k] = Operator::lower(empty);
 }
 #define SHARE_LENGTH(n, stretches, cut, Kernel)                                                                                  \
+    u64 most = n;                                                                                                                \
     n = upto_length(n, length);                                                                                                  \
-    cut_segments(cut, n, empty, out);                                                                                            \
-    stretches = Stretches::of((n + Kernel::SLICE - 1) / Kernel::SLICE, Kernel::WARPS);                                           \
+    cut_segments(cut, n, most, empty, out);                                                                                      \
+    if (n < most) stretches = Stretches::of((n + Kernel::SLICE - 1) / Kernel::SLICE, Kernel::WARPS);                             \
     if (n == 0 || blockIdx.x >= stretches.blocks) return;
 #else
 #define SHARE_LENGTH(n, stretches, cut, Kernel)

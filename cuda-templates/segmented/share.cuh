@@ -1,8 +1,8 @@
-// What warps, blocks and pieces hand on of segments that others have items of, and the join of all blocks' shares.
+// `Share`: what a warp, a block or a piece knows of a segment that others have items of too. And the join of all shares.
 #pragma once
 #include "segmented/walk.cuh"
 
-// What the items of a warp, a block or a piece add to segments across its bounds.
+// The aggregate of the items of a warp, a block or a piece, and the segment that ends in them.
 template <class Operator> struct Share {
     typedef typename Operator::Element Element;
     typedef typename Operator::Carry Carry;

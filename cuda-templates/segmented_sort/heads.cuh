@@ -15,16 +15,6 @@ __device__ inline u64 warp_min(u64 x) { return ~warp_max(~x); }
 __device__ inline u32 bit_width(u32 x) { return 32 - __clz(int(x)); }
 __device__ inline u32 bit_width(u64 x) { return 64 - __clzll(i64(x)); }
 
-// Number i of two arrays of the call. A kernel with a length in memory has changed the call: an index that
-// the compiler does not know would put a copy of it into each thread's local memory.
-template <class T> __device__ __forceinline__ T *one_of(T *const *arrays, u32 i) {
-#ifdef LENGTH_ON_DEVICE
-    return i == 0 ? arrays[0] : arrays[1];
-#else
-    return arrays[i];
-#endif
-}
-
 // What is known of a chunk, in a word: its first head, then a bit, then its last head, then a bit.
 constexpr u32 NO_HEADS = 0x3fff; // the first head, if there is none
 constexpr u32 LISTED = 1u << 14; // whether the chunk is in the list of chunks with short segments; the next bit: medium
@@ -32,10 +22,10 @@ constexpr u32 HAS_SHORT = 1u << 31; // whether a segment of more than SMALL item
 __device__ inline u32 first_head(u32 chunk) { return chunk & NO_HEADS; }
 __device__ inline u32 last_head(u32 chunk) { return chunk >> 16 & NO_HEADS; }
 
-// Writes the head bits of CHUNKS chunks: bit j of word w is set if a segment begins at item
+// Writes the head bits of CHUNKS chunks of `n` items: bit j of word w is set if a segment begins at item
 // 32 w + j, or if that is item n.
 template <u32 CHUNK, u32 CHUNKS, u32 SMALL, u32 THREADS>
-__device__ inline void write_heads(const SegmentSortCall &call, const Cut &cut) {
+__device__ inline void write_heads(const SegmentSortCall &call, const Cut &cut, u64 n) {
     constexpr u32 ITEMS = CHUNK * CHUNKS, WORDS = CHUNK / WARP, IN_LANE = WORDS / WARP;
     typedef Heads<ITEMS, 8, THREADS / WARP> BlockHeads;
     static_assert(sizeof(BlockHeads) == ITEMS / 8, "the bits of all items in order");
@@ -46,18 +36,18 @@ __device__ inline void write_heads(const SegmentSortCall &call, const Cut &cut) 
     u64 begin = u64(blockIdx.x) * ITEMS;
     if (has_offsets(cut)) {
         if (warp == 0) {
-            u64 before = offsets_before(cut, begin, call.n, lane);
+            u64 before = offsets_before(cut, begin, n, lane);
             if (lane == 0) next = before;
         }
         __syncthreads();
     }
-    heads.fill(cut, i64(begin), next, call.n, warp, lane);
+    heads.fill(cut, i64(begin), next, n, warp, lane);
     __syncthreads();
     for (u32 chunk = warp; chunk < CHUNKS; chunk += THREADS / WARP) {
         u64 first_item = begin + chunk * CHUNK;
-        if (first_item > call.n) break;
+        if (first_item > n) break;
         u32 first = NO_HEADS, last = 0, words[IN_LANE];
-        u64 left = call.n + 1 - first_item; // items with a bit
+        u64 left = n + 1 - first_item; // items with a bit
 #pragma unroll
         for (u32 i = 0; i < IN_LANE; i++) {
             u32 w = i * WARP + lane, word = ((const u32 *)heads.flags)[chunk * WORDS + w];

@@ -37,18 +37,19 @@ template <u32 THREADS, u32 CHUNK, u32 LEAST, u32 MOST> struct SegmentList {
     };
     Shared &s;
     const SegmentSortCall &call;
+    u64 n;
     u64 chunk;      // its first item
     u32 segments;   // their number
     bool has_moved; // whether keys of the chunk lie elsewhere than in the input
 
-    __device__ __forceinline__ SegmentList(Shared &s, const SegmentSortCall &call, u64 number)
-        : s(s), call(call), chunk(number * CHUNK) {
+    __device__ __forceinline__ SegmentList(Shared &s, const SegmentSortCall &call, u64 n, u64 number)
+        : s(s), call(call), n(n), chunk(number * CHUNK) {
         if (WARPS > 1 && call.columns != 0) { // of a warp the branch would cost registers
             list_rows();
             return;
         }
         u64 word = chunk / WARP + thread();
-        bool has_word = word <= call.n / WARP, has_segments = has_word && thread() < CHUNK / WARP;
+        bool has_word = word <= n / WARP, has_segments = has_word && thread() < CHUNK / WARP;
         u32 heads = has_word ? call.heads[word] : 0, moved[2] = {0, 0};
         if (call.may_be_long && has_segments) {
             moved[0] = call.moved[0][word];
@@ -112,7 +113,7 @@ template <u32 THREADS, u32 CHUNK, u32 LEAST, u32 MOST> struct SegmentList {
   private:
     // Lists the rows that begin in the chunk. All rows are of a length that the group sorts.
     __device__ __forceinline__ void list_rows() {
-        u32 columns = call.columns, items = u32(min(u64(CHUNK), call.n - chunk));
+        u32 columns = call.columns, items = u32(min(u64(CHUNK), n - chunk));
         u32 behind = chunk >> 32 ? u32(chunk % columns) : u32(chunk) % columns; // the last row's begin
         u32 first = behind == 0 ? 0 : columns - behind;
         segments = first < items ? (items - 1 - first) / columns + 1 : 0;

@@ -113,17 +113,18 @@ template <class Order, class Tile, u32 CHUNK, u32 MEDIUM_CHUNK, u32 SMALL, u32 S
     static_assert(LEVELS > 8 * sizeof(Bits) / LEAST_BITS, "a level a digit, and one more for equal keys");
 
     const SegmentSortCall &call;
+    u64 n;
     PartitionPlan &plan;
     Order order;
     u32 level;
 
-    __device__ Partition(const SegmentSortCall &call)
-        : call(call), plan(*(PartitionPlan *)call.plan), order{Bits(call.flip)}, level(0) {}
+    __device__ Partition(const SegmentSortCall &call, u64 n)
+        : call(call), n(n), plan(*(PartitionPlan *)call.plan), order{Bits(call.flip)}, level(0) {}
 
     // Bytes of shared memory, if a tile takes fewer.
     static constexpr u32 BYTES = 3 * THREADS * sizeof(u64);
     __device__ void run(Vector *memory) {
-        u32 chunks = u32(call.n / CHUNK + 1);
+        u32 chunks = u32(n / CHUNK + 1);
         run_phase(plan.find, (chunks + THREADS - 1) / THREADS, [&](u32 i) { find(memory, i, chunks); });
         for (;; level++) {
             u64 all = load_relaxed(&plan.segments[level]);
@@ -137,14 +138,14 @@ template <class Order, class Tile, u32 CHUNK, u32 MEDIUM_CHUNK, u32 SMALL, u32 S
     }
 
   private:
-    __device__ LongSegment *segments(u32 level) const { return (LongSegment *)one_of(call.segments, level % 2); }
-    __device__ u32 *segment_of_tile(u32 level) const { return one_of(call.segment_of_tile, level % 2); }
+    __device__ LongSegment *segments(u32 level) const { return (LongSegment *)call.segments[level % 2]; }
+    __device__ u32 *segment_of_tile(u32 level) const { return call.segment_of_tile[level % 2]; }
     __device__ const Bits *keys_of(Place place) const {
-        return (const Bits *)(place == IN_INPUT ? call.keys_in : one_of(call.keys, place));
+        return (const Bits *)(place == IN_INPUT ? call.keys_in : call.keys[place]);
     }
     // Null if the payload is the source indices.
     __device__ const Value *values_of(Place place) const {
-        return (const Value *)(place == IN_INPUT ? call.values_in : one_of(call.values, place));
+        return (const Value *)(place == IN_INPUT ? call.values_in : call.values[place]);
     }
     // The digit of a segment has so many bits that most buckets are small, if 8 bits suffice, and so few that
     // most are short otherwise: none has about SMALL items, half of them in each kernel then.
@@ -195,7 +196,7 @@ template <class Order, class Tile, u32 CHUNK, u32 MEDIUM_CHUNK, u32 SMALL, u32 S
         if (count <= SMALL || count > call.longest) return;
         u32 which = count > SHORT, in_group = which ? MEDIUM_CHUNK / CHUNK : 1, group = u32(chunk / in_group);
         if ((atomicOr(call.chunks + u64(group) * in_group, LISTED << which) & LISTED << which) == 0)
-            one_of(call.listed, which)[atomicAdd(&plan.listed[which], 1)] = group;
+            call.listed[which][atomicAdd(&plan.listed[which], 1)] = group;
     }
 
     // ---- find -----------------------------------------------------------------------------------
@@ -226,14 +227,14 @@ template <class Order, class Tile, u32 CHUNK, u32 MEDIUM_CHUNK, u32 SMALL, u32 S
         }
         u64 end = next < THREADS ? firsts[next] : 0;
         // The last head of the group: the whole block looks for the next one.
-        bool is_last = has_heads && next == THREADS && begins[threadIdx.x] < call.n;
+        bool is_last = has_heads && next == THREADS && begins[threadIdx.x] < n;
         each_thread_that(is_last, [&](u32 thread) {
             u64 found = first_head_from(u64(group + 1) * THREADS, chunks);
             if (threadIdx.x == thread) end = found;
         });
         ends[threadIdx.x] = end;
         __syncthreads();
-        u64 count = has_heads && begins[threadIdx.x] < call.n ? end - begins[threadIdx.x] : 0;
+        u64 count = has_heads && begins[threadIdx.x] < n ? end - begins[threadIdx.x] : 0;
         if (own & HAS_SHORT) list(chunk, SHORT);
         list(chunk, count);
         each_thread_that(count > call.longest, [&](u32 thread) {
@@ -253,7 +254,7 @@ template <class Order, class Tile, u32 CHUNK, u32 MEDIUM_CHUNK, u32 SMALL, u32 S
             __syncthreads();
             u32 at = earliest;
             if (at < THREADS) return (chunk + at) * CHUNK + first_head(call.chunks[chunk + at]);
-            if (chunk >= chunks) return call.n; // not reached
+            if (chunk >= chunks) return n; // not reached
         }
     }
 
@@ -334,13 +335,12 @@ template <class Order, class Tile, u32 CHUNK, u32 MEDIUM_CHUNK, u32 SMALL, u32 S
             if (own > 0) {
                 u32 bit = 1u << head % WARP;
                 atomicOr(call.heads + head / WARP, bit);
-                atomicOr(one_of(call.moved, to) + head / WARP, bit);
+                atomicOr(call.moved[to] + head / WARP, bit);
                 list(head / CHUNK, own);
             }
         }
         // No segment begins in two arrays: the first bucket takes the head of the segment.
-        if (threadIdx.x == 0 && place != IN_INPUT)
-            atomicAnd(one_of(call.moved, place) + first / WARP, ~(1u << first % WARP));
+        if (threadIdx.x == 0 && place != IN_INPUT) atomicAnd(call.moved[place] + first / WARP, ~(1u << first % WARP));
         u32 left = digit_of(segment).shift; // the compared bits below the digit
         __syncthreads();
         each_thread_that(own > call.longest,
@@ -371,7 +371,7 @@ template <class Order, class Tile, u32 CHUNK, u32 MEDIUM_CHUNK, u32 SMALL, u32 S
             return;
         }
         Place to = place == IN_SCRATCH ? IN_OUTPUT : IN_SCRATCH;
-        Bits *out = (Bits *)one_of(call.keys, to) + segment.first;
+        Bits *out = (Bits *)call.keys[to] + segment.first;
         Order order = this->order;
         auto &shared = *(typename Tile::Shared *)memory;
         Digit digit = digit_of(segment);
@@ -385,7 +385,7 @@ template <class Order, class Tile, u32 CHUNK, u32 MEDIUM_CHUNK, u32 SMALL, u32 S
             LongLookBack look_back{call.words + u64(tile) * BINS, in_segment};
             auto publish = [=](u32 d, u32 total) { look_back.publish(d, total); };
             auto receive = [=](u32 d, u32 total) { return starts[d] + look_back.receive(d, total); };
-            Value *values_out = (Value *)one_of(call.values, to) + (HAS_VALUES ? segment.first : 0);
+            Value *values_out = (Value *)call.values[to] + (HAS_VALUES ? segment.first : 0);
             stable_any<Tile>(shared, left, digit, load, put, values ? values + first : nullptr, first_index, values_out,
                              publish, receive);
         }

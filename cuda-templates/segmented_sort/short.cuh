@@ -170,8 +170,8 @@ struct ShortSegments {
     List list;
     Order order;
 
-    __device__ ShortSegments(Shared &s, const SegmentSortCall &call, u64 number)
-        : s(s), call(call), list(s.list, call, number), order{Bits(call.flip)} {}
+    __device__ ShortSegments(Shared &s, const SegmentSortCall &call, u64 n, u64 number)
+        : s(s), call(call), list(s.list, call, n, number), order{Bits(call.flip)} {}
 
     __device__ __forceinline__ void run() {
 #pragma unroll 1
@@ -245,7 +245,7 @@ struct ShortSegments {
     }
     // The items of a segment in an array, from `in` if they have not moved, by their positions.
     template <class T> __device__ __forceinline__ T *array(const void *in, void *const *moved, const Walk &walk) const {
-        const void *at = !list.has_moved || walk.place == IN_INPUT ? in : one_of(moved, walk.place);
+        const void *at = !list.has_moved || walk.place == IN_INPUT ? in : moved[walk.place];
         return list.template at_chunk<T>((char *)at) + walk.delta;
     }
     // The place of a position's item. The items of a row of a warp, and the items `e` of all slots of a

@@ -50,8 +50,8 @@ template <class Order, class Bits, class Value, u32 ITEMS, u32 CHUNK, bool MASKE
     List list;
     Order order;
 
-    __device__ SmallSegments(Shared &s, const SegmentSortCall &call, u64 number)
-        : s(s), call(call), list(s.list, call, number), order{Bits(call.flip)} {}
+    __device__ SmallSegments(Shared &s, const SegmentSortCall &call, u64 n, u64 number)
+        : s(s), call(call), list(s.list, call, n, number), order{Bits(call.flip)} {}
 
     __device__ __forceinline__ void run() {
 #pragma unroll 1
