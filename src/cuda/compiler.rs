@@ -19,7 +19,7 @@ use std::thread;
 pub(super) const CHECKED: &[&str] = &["--define-macro=PARASCAN_CHECKED", "--generate-line-info"];
 
 /// Whether `PARASCAN_CHECKED=1` is set, for the tests: all kernels are then compiled with
-/// `CHECKED`, and no built-in image is loaded.
+/// `CHECKED`, and no embedded image is loaded.
 pub(super) fn are_checked() -> bool {
     static ARE_CHECKED: LazyLock<bool> = LazyLock::new(|| std::env::var("PARASCAN_CHECKED").as_deref() == Ok("1"));
     *ARE_CHECKED

@@ -163,7 +163,7 @@ impl Kernels {
         }
         let compiler = compiler.map_err(|e| match (e, refused) {
             (Error::NoCompiler { unit, major, minor, reason }, Some(e)) => {
-                Error::NoCompiler { unit, major, minor, reason: format!("{reason}; the built-in image: {e}") }
+                Error::NoCompiler { unit, major, minor, reason: format!("{reason}; the embedded image: {e}") }
             }
             (e, _) => e,
         })?;
@@ -456,6 +456,11 @@ impl Drop for Kernels {
             let _ = unsafe { (self.entry_points.library_unload)(library) };
         }
     }
+}
+
+/// A pointer to a kernel's argument, for the list of a launch.
+pub(crate) fn p<A>(argument: &A) -> *const c_void {
+    std::ptr::from_ref(argument).cast()
 }
 
 /// The compute capability of the device.

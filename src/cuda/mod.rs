@@ -1,7 +1,7 @@
 //! The CUDA engine.
 //!
-//! A call goes from the builder ([`Scan`](crate::Scan)) to this module's `scan`, which chooses the
-//! kernel and the scratch memory, and to the launch ([`Kernels`]).
+//! A call goes from the builder ([`Scan`](crate::Scan)) to a plan, which says the kernels, their
+//! blocks and the scratch memory, and to the launch ([`Kernels`]).
 //!
 //! # The two layers
 //! Primitives stand on two templates in `cuda-templates`. The CPU engine has the same two layers
@@ -25,7 +25,7 @@ mod driver;
 mod entry_points;
 mod image;
 mod includes;
-mod kernels;
+pub(crate) mod kernels;
 mod known;
 mod library;
 mod nvrtc;

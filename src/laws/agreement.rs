@@ -1,11 +1,12 @@
 //! Agreement of an operator's Rust bodies with its CUDA bodies: both run on the same operands, and
 //! the host compares the results.
 
-use super::device::{Device, p};
+use super::device::Device;
 use super::measure::{Again, Measure, same_bits};
 use super::search::{Operand, config, fold, hex, operand_lines, results, shown};
 use super::values::Bytes;
 use super::{Laws, Violation};
+use crate::cuda::kernels::p;
 use crate::{Element, Error, Operator, cuda};
 use bytemuck::{bytes_of, pod_read_unaligned, zeroed_vec};
 use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut};

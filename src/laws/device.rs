@@ -65,7 +65,3 @@ impl Device {
         Error::Driver { call, code: e.0, device: self.context.ordinal() }
     }
 }
-
-pub(super) fn p<A>(argument: &A) -> *const c_void {
-    std::ptr::from_ref(argument).cast()
-}

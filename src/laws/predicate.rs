@@ -1,10 +1,11 @@
 //! Agreement of a predicate's Rust body with its CUDA body.
 
 use super::agreement::{Trouble, shrink};
-use super::device::{Device, p};
+use super::device::Device;
 use super::search::{config, shown};
 use super::values::{Bytes, Layout, any_bytes};
 use super::{Violation, skipped};
+use crate::cuda::kernels::p;
 use crate::{Element, Error, Predicate, cuda};
 use bytemuck::{bytes_of, pod_read_unaligned};
 use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut};

@@ -2,7 +2,7 @@
 
 use super::compiler;
 use super::contract::{BEFORE_STATUS, status_bytes};
-use super::kernels::Kernels;
+use super::kernels::{Kernels, p};
 use super::library::{self, Caller, Program};
 use super::reduce::unit::reduce_shapes;
 use super::reduce::{self, Counted, ReduceArguments, ReducePlan, ReduceProgram, check_element};
@@ -13,7 +13,6 @@ use super::unit::{with_length, with_length_of};
 use crate::{Element, Error, Operator, Strategy};
 use cudarc::driver::sys::{self, CUdeviceptr, CUstream};
 use std::any::{TypeId, type_name};
-use std::ffi::c_void;
 
 pub(crate) mod contract;
 mod unit;
@@ -301,9 +300,6 @@ impl<C: Element> ColumnsArguments<C> {
     ///   scratch memory until then.
     /// - The stream's context is current.
     pub(crate) unsafe fn launch(&self, plan: &ColumnsPlan, kernels: &Kernels, stream: CUstream) -> Result<(), Error> {
-        fn p<A>(argument: &A) -> *const c_void {
-            std::ptr::from_ref(argument).cast()
-        }
         let ColumnsArguments { input, output, rows: n, length, first, empty, exclusive, reverse, words, scratch } =
             *self;
         // A row has a carry of each column, and at most `ROW_BYTES` of them. The kernel reads those

@@ -1,14 +1,13 @@
 //! Offsets on the device: the plan and the launch.
 
 use super::contract::{BEFORE_STATUS, status_bytes};
-use super::kernels::Kernels;
+use super::kernels::{Kernels, p};
 use super::library::{self, Caller, Program};
 use super::tuning::RANGES;
 use super::unit::with_length;
 use crate::{Element, Error};
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
 use std::any::TypeId;
-use std::ffi::c_void;
 
 pub(crate) mod tuning;
 pub(crate) mod unit;
@@ -115,9 +114,6 @@ impl OffsetsArguments {
     ///   words meanwhile.
     /// - The stream's context is current.
     pub(crate) unsafe fn launch(&self, plan: &OffsetsPlan, kernels: &Kernels, stream: CUstream) -> Result<(), Error> {
-        fn p<A>(argument: &A) -> *const c_void {
-            std::ptr::from_ref(argument).cast()
-        }
         let OffsetsArguments { sizes, starts, n, length, align, total, with_total, words } = *self;
         let (n, padding, with_end, tiles) = (n as u64, align - 1, u32::from(with_total), plan.tiles as u32);
         let address = length.unwrap_or(0);

@@ -1,7 +1,7 @@
 //! Reduce on the device: the plan and the launch.
 
 use super::contract::BEFORE_STATUS;
-use super::kernels::Kernels;
+use super::kernels::{Kernels, p};
 use super::library::{self, Caller, Program};
 use super::scan::unit_of;
 use super::unit::with_length;
@@ -9,7 +9,6 @@ use crate::{Element, Error, Operator};
 use bytemuck::Zeroable;
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
 use std::any::{TypeId, type_name};
-use std::ffi::c_void;
 
 pub(crate) mod tuning;
 pub(crate) mod unit;
@@ -204,9 +203,6 @@ impl<C: Zeroable + Copy> ReduceArguments<C> {
     ///   the stream is past the call, and nothing else uses words and scratch memory meanwhile.
     /// - The stream's context is current.
     pub(crate) unsafe fn launch(&self, plan: &ReducePlan, kernels: &Kernels, stream: CUstream) -> Result<(), Error> {
-        fn p<A>(argument: &A) -> *const c_void {
-            std::ptr::from_ref(argument).cast()
-        }
         let ReduceArguments { input, output, n, length, init, words, scratch } = *self;
         let ReducePlan { range, threads, blocks, each, more, .. } = *plan;
         let (at, empty) = length.map_or((0, None), |Counted { address, empty }| (address, Some(empty)));

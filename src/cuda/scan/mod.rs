@@ -1,7 +1,7 @@
 //! Scan on the device: the programs and the launches. `plan` chooses the kernel, the tiles and the
 //! scratch memory.
 
-use super::kernels::Kernels;
+use super::kernels::{Kernels, p};
 use super::library::{self, Caller, Program};
 use super::tuning::RANGES;
 use super::unit::{Type, with_length};
@@ -287,10 +287,6 @@ impl<C: Zeroable + Copy> ScanArguments<C> {
         let arguments = [p(&input), p(&output), p(&n), p(&init), p(&own), p(&above), p(&kept)];
         launch(SCAN_ELEMENTS, plan.tiles, &arguments)
     }
-}
-
-fn p<A>(argument: &A) -> *const c_void {
-    std::ptr::from_ref(argument).cast()
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use super::contract::{FIND_THREADS, SHORT_INPUT_THREADS};
 use super::tuning::EachGrid;
 use super::{Cut, EACH_REDUCE, FIND, ROW_SCAN, SHORT_REDUCE, SHORT_SCAN, SegmentedPlan};
 use crate::cuda::driver::check;
-use crate::cuda::kernels::Kernels;
+use crate::cuda::kernels::{Kernels, p};
 use crate::cuda::scan::contract::{EXCLUSIVE, INIT, REVERSE};
 use crate::{Element, Error};
 use cudarc::driver::sys::{self, CUdeviceptr, CUstream};
@@ -13,11 +13,6 @@ use std::ffi::c_void;
 /// The arguments of a kernel, the last of which only counted programs have.
 fn with_last(arguments: &[*const c_void], has_last: bool) -> &[*const c_void] {
     &arguments[..arguments.len() - usize::from(!has_last)]
-}
-
-/// A pointer to a kernel's argument.
-fn p<A>(argument: &A) -> *const c_void {
-    std::ptr::from_ref(argument).cast()
 }
 
 /// The arguments of a scan by segment; `first` is in the form of `Operator::to_cuda`.

@@ -1,7 +1,7 @@
 //! Sort by segment on the device: the plan and the launches.
 
 use super::driver::check;
-use super::kernels::{First, Kernels, Machine};
+use super::kernels::{First, Kernels, Machine, p};
 use super::library::{self, BuiltIn, Caller, Program};
 use super::segmented::Cut;
 use super::sort::contract::BINS;
@@ -258,9 +258,6 @@ impl SegmentedSortArguments {
         device: usize,
         stream: CUstream,
     ) -> Result<(), Error> {
-        fn p<A>(argument: &A) -> *const c_void {
-            std::ptr::from_ref(argument).cast()
-        }
         let SegmentedSortArguments { descending, keys_in, keys_out, values_in, values, local, cut, length, scratch } =
             *self;
         let (at, shape) = (plan.layout(keys_out.is_none()), plan.shape);

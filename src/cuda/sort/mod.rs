@@ -2,7 +2,7 @@
 //! scratch memory.
 
 use super::driver::check;
-use super::kernels::{First, Kernels};
+use super::kernels::{First, Kernels, p};
 use super::library::{self, BuiltIn, Caller, Program};
 use super::unit::with_length;
 use crate::{Error, SortKey};
@@ -255,10 +255,6 @@ struct Launches<'a> {
     kernels: &'a Kernels,
     stream: CUstream,
     is_first: Cell<bool>,
-}
-
-fn p<A>(argument: &A) -> *const c_void {
-    std::ptr::from_ref(argument).cast()
 }
 
 /// # Safety
