@@ -469,7 +469,7 @@ fn compile(
     let nvrtc = match Nvrtc::find() {
         Ok(nvrtc) => nvrtc,
         Err(reason) => {
-            println!("cargo::warning=no NVRTC, so no GPU kernels are built in ({reason}); {NVRTC_HELP}");
+            println!("cargo::warning=no NVRTC, so no GPU kernels are embedded ({reason}); {NVRTC_HELP}");
             return Vec::new();
         }
     };

@@ -42,8 +42,8 @@ impl<Op: Operator<T>, T: Element, S> Reduce<Op, T, S> {
 ///
 /// # Cost
 /// Items are read once, and each result is written once. On the device that is one launch, for any
-/// shape; without rows it is one memory fill for each four bytes of an item at most, or for each
-/// byte of an item whose alignment is less than four.
+/// shape. A matrix without rows takes memory fills instead: one for each four bytes of an item, or for
+/// each byte if its alignment is less than four.
 ///
 /// # Waiting
 /// No call waits for the device. The first use of an operator and element type in a process loads
@@ -51,8 +51,9 @@ impl<Op: Operator<T>, T: Element, S> Reduce<Op, T, S> {
 ///
 /// # Same bits
 /// Items are combined in order. The grouping depends on the numbers of rows and columns and the
-/// element type, so a rounded float sum has the same bits in every run. Equal columns of one matrix
-/// round alike.
+/// element type, so a rounded float sum has the same bits in every run. On the device that of rows of up
+/// to 32 bytes also depends on the architecture, and on whether there is NVRTC. Equal columns of one
+/// matrix round alike.
 ///
 /// # Errors
 /// | error | cause |

@@ -75,7 +75,7 @@ pub fn compact<T: Pod>() -> Compact<T> {
 /// never wait for it. [`run`](Compact::run), [`run_pairs`](Compact::run_pairs) and
 /// [`indices`](Compact::indices) wait for the count, to return memory of exactly that length. The
 /// first use of a predicate and element type in a process loads kernels: it waits for the driver,
-/// and for the compiler if the kernels are not built in.
+/// and for the compiler if the kernels are not embedded.
 ///
 /// # Errors
 /// | error | cause |

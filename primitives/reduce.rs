@@ -56,7 +56,7 @@ pub fn reduce<Op: Operator<T>, T: Element>() -> Reduce<Op, T> {
 /// # Cost
 /// | engine | memory traffic | launches | applications of the operator |
 /// |---|---|---|---|
-/// | device | n items read, one written | 1, for any n | of 4-byte items 1.1 n, up to 8 MiB 1.4 n |
+/// | device | n items read, one written | 1, for any n | 1.1 n for 4-byte items; 1.4 n up to 8 MiB |
 /// | host | n items read | | n |
 ///
 /// # Waiting
@@ -65,10 +65,10 @@ pub fn reduce<Op: Operator<T>, T: Element>() -> Reduce<Op, T> {
 /// element type in a process loads kernels, as for a [`Scan`](crate::Scan).
 ///
 /// # Same bits
-/// Items are combined in order; no operator is assumed to be commutative. The grouping depends on n, the element type and, on the device, the
-/// architecture that the kernel was compiled for. It does not depend on timing, the number of
-/// threads or multiprocessors, or the alignment of the memory. So a rounded float sum has the same
-/// bits in every run. Host and device group differently.
+/// Items are combined in order; no operator is assumed to be commutative. The grouping depends on n, the
+/// element type and, on the device, the architecture that the kernel was compiled for. It does not depend
+/// on timing, the number of threads or multiprocessors, or the alignment of the memory. So a rounded
+/// float sum has the same bits in every run. Host and device group differently.
 ///
 /// # Errors
 /// | error | cause |

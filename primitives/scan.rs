@@ -47,13 +47,13 @@ pub fn scan<Op: Operator<T>, T: Element>() -> Scan<Op, T> {
 ///
 /// | strategy | items moved | launches |
 /// |---|---|---|
-/// | all but the next | 2 n: n read, n written | 1, for any n |
+/// | [`Strategy::PrefixServer`], [`Strategy::LookBack`], [`Strategy::Chained`] | 2 n: n read, n written | 1, for any n |
 /// | [`Strategy::Hierarchical`] | 3 n to 4 n | several, depending on n |
 ///
 /// # Waiting
 /// On host data a call returns when the work is done. On device data it returns when the work is on
 /// the stream, and never waits for it. The first use of an operator and element type in a process
-/// loads kernels: it waits for the driver, and for the compiler if they are not built in; the
+/// loads kernels: it waits for the driver, and for the compiler if they are not embedded; the
 /// compiler makes all kernels at the same time. [`prepare`](Scan::prepare) loads them ahead.
 ///
 /// # Same bits
@@ -213,7 +213,7 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
     /// After this such a call allocates nothing, never synchronises, and can be captured into a
     /// graph.
     ///
-    /// Waits for the driver, and for the compiler if a kernel is not built in. Does not wait for
+    /// Waits for the driver, and for the compiler if a kernel is not embedded. Does not wait for
     /// the work on the stream, unless loading does: some drivers load kernels lazily, which drains
     /// the device.
     ///

@@ -65,11 +65,16 @@ impl<Op: Operator<T>, T: Element, S> Reduce<Op, T, S> {
 /// [`Error::Empty`], on the device the result is all zero bytes.
 ///
 /// # Cost
-/// Items of segments are read once, and so are offsets. Each result is written once. On the device that is one
-/// launch, for any n. The time hardly depends on how long segments are, as all threads have equally many items and
-/// segments. By offsets of up to 8 MiB of items, unless segments are many and short, the device gives whole segments
-/// to warps and blocks, and shares only the longest; of others up to 256 KiB blocks read the items again that lie
-/// before theirs in a segment. So one long segment among short ones takes up to twice as long.
+/// Each item, offset and result moves once. On the device that is one launch, for any n:
+///
+/// | segments | who folds them | what the time depends on |
+/// |---|---|---|
+/// | rows of up to 128 KiB, 64 or more of up to 256 KiB | some lanes, a warp or a block each | the bytes |
+/// | by offsets of up to 8 MiB of items, unless many and short | a warp or a block each; the longest are shared | how unlike they are |
+/// | others | all warps, with equally many items each | the bytes |
+///
+/// Blocks of others of up to 256 KiB read the items of a segment again that lie before theirs, so one long segment
+/// among short ones takes up to twice as long.
 ///
 /// # Waiting
 /// No call waits for the device. The first use of an operator and element type in a process loads

@@ -123,11 +123,13 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
 /// | [`head_bits`](Scan::head_bits) | n / 8 |
 /// | [`by_key`](Scan::by_key) | n keys |
 ///
-/// The time hardly depends on how long segments are, as all threads have equally many items: one long segment or
-/// millions of short or empty ones take about as long. On the device that is one launch, or two for offsets of more
-/// than 4 MiB of items. Up to 256 KiB blocks read the items of a segment again that lie before theirs, so one long
-/// segment among short ones takes up to twice as long. Rows of up to 32 KiB, and 64 or more rows of up to 64 KiB, are
-/// scanned by some lanes, a warp or a block each, and take less time than other segments; not in reverse.
+/// All threads have equally many items, so one long segment or millions of short or empty ones take about as
+/// long. On the device that is one launch, or two for offsets of more than 4 MiB of items. Exceptions:
+///
+/// - Rows of up to 32 KiB, and 64 or more rows of up to 64 KiB, are scanned by some lanes, a warp or a block
+///   each. That takes less time. In reverse they are not.
+/// - Blocks of inputs of up to 256 KiB read the items of a segment again that lie before theirs. So one long
+///   segment among short ones takes up to twice as long.
 ///
 /// # Waiting
 /// As a [`Scan`].

@@ -129,11 +129,12 @@ impl<K: SortKey, S> Sort<K, S> {
 /// random keys take one step up to 10^6 keys and two up to 10^8. Keys of any kind take at most a step for
 /// each 4 bits.
 ///
-/// What tells the segments is read once, as for a [`SegmentedScan`](crate::SegmentedScan); it becomes
-/// head bits, n / 8 bytes, or 3 n / 8 if segments may be long. Rows of 257 to 16384 keys need none.
+/// Offsets, flags, bits or keys are read once, and become head bits: n / 8 bytes, or 3 n / 8 if segments may
+/// be long. Rows of 257 to 16384 keys need none.
 ///
-/// Blocks have about equally many keys, so the time depends little on how the lengths are mixed. One
-/// launch serves the segments of each of these lengths, one all partition steps; rows of 257 to 16384 keys take one launch in all.
+/// Blocks have about equally many keys, so the time depends little on how the lengths are mixed. There is
+/// one launch for the segments of each of these lengths, and one for all partition steps. Rows of 257 to
+/// 16384 keys take one launch in all.
 ///
 /// On the host a thread sorts a segment of up to 32 768 keys; all threads sort a longer one.
 ///

@@ -95,7 +95,8 @@ pub fn sort<K: SortKey>() -> Sort<K> {
 /// | some thousands, at most | one block sorts all in shared memory | 2 n (b + p) |
 /// | b = 1, or b = 2 and 2^20 ≤ n < 2^32; all bits, keys only | counting sort | 2 n b |
 /// | b = 4 or 8, all bits, n ≤ 2^22 (b = 8: 2^21) | one scatter step to buckets | 4 n (b + p) |
-/// | the same, n ≤ 10^9 (b = 8: 6 · 10^8) | two scatter steps to buckets | n (b + 6 (b + p)) |
+/// | b = 4, 1 ≤ p ≤ 4, 2^22 < n ≤ 2^23 | passes, as in the last row | n (b + 2 passes (b + p)) |
+/// | b = 4 or 8, all bits, n ≤ 10^9 (b = 8: 6 · 10^8) | two scatter steps to buckets | n (b + 6 (b + p)) |
 /// | all others | least-significant-digit radix sort, 8 bits a pass | n (b + 2 passes (b + p)) |
 ///
 /// The device finds these exceptions in the keys, and the host waits for none of them:
@@ -133,7 +134,7 @@ pub fn sort<K: SortKey>() -> Sort<K> {
 /// # Waiting
 /// On the device every call returns when the work is on the stream, and none waits for it. The
 /// first sort of a key type and payload size in a process loads kernels: it waits for the driver,
-/// and for the compiler if the kernels are not built in.
+/// and for the compiler if the kernels are not embedded.
 ///
 /// # Errors
 /// | error | cause |

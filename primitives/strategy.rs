@@ -44,7 +44,7 @@ pub enum Block {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Strategy {
-    /// The fastest one for the length and the element.
+    /// [`PrefixServer`](Strategy::PrefixServer), the fastest one. On the host, the only one.
     #[default]
     Auto,
     /// Three kernels: the first computes the aggregates of all tiles, the second scans them (by the

@@ -85,8 +85,8 @@ impl<K: SortKey, S> SegmentedSort<K, Rows, S> {
 /// without a stride that is 2 n items more for n items in rows, and 2 n more for `run_into` and in
 /// place. On the device rows of few bytes are copied slowly.
 ///
-/// By `len` rows are copied whatever the number is, those behind it back as they were. `run_into` also
-/// copies the output's rows first, 2 n items more.
+/// By `len` all rows are copied whatever the number is, and those behind it are written back unchanged.
+/// `run_into` also copies the output's rows first, 2 n items more.
 ///
 /// # Memory
 /// n items, in `run_into` by `len` 2 n, from the stream's pool on the device, even with a workspace. So a

@@ -1,4 +1,4 @@
-//! The catalog: the element types and operators whose kernels are built in.
+//! The catalog: the element types and operators whose kernels a build can embed.
 //!
 //! The library expands [`catalog!`] into the element and operator types, `build.rs` into the list
 //! of kernels to compile, and the tests into their cases. A new operator is one entry here, and its
@@ -12,7 +12,7 @@
 //! the two bodies that combine an earlier carry `a` with a later one `b`.
 //!
 //! A row that begins with `any` defines the operator for every element, including the user's own.
-//! Its list names the elements whose kernels are built in.
+//! Its list names the elements whose kernels a build can embed.
 //!
 //! | form | the carry is |
 //! |---|---|

@@ -95,7 +95,7 @@ macro_rules! keyed {
             }
             #[inline(always)]
             fn from_key_nan_last(key: $key) -> $float {
-                // Every NaN has a key of its own.
+                // The key of all NaNs gives the positive one with all bits of the mantissa set.
                 $float::from_bits((key ^ ((key >> ($key::BITS - 1)) & $key::MAX)) as _)
             }
             #[inline(always)]

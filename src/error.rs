@@ -277,9 +277,9 @@ pub enum Error {
         /// The ordinal of the device.
         device: usize,
     },
-    /// No kernel for this device is built in, and NVRTC was not found to compile one.
+    /// No kernel for this device is embedded, and NVRTC was not found to compile one.
     #[error(
-        "no kernel for {unit} on compute capability {major}.{minor} is built in, and NVRTC was not found ({reason}); `pip install nvidia-cuda-nvrtc` installs it, or name the library in PARASCAN_NVRTC"
+        "no kernel for {unit} on compute capability {major}.{minor} is embedded, and NVRTC was not found ({reason}); `pip install nvidia-cuda-nvrtc` installs it, or name the library in PARASCAN_NVRTC"
     )]
     NoCompiler {
         /// The kernel.

@@ -36,7 +36,9 @@
 //! |---|---|
 //! | [`scan`] | all prefixes of a sequence: [`Scan`] |
 //! | [`reduce()`], [`Reduce`] | all items combined into one |
-//! | [`SegmentedScan`], [`SegmentedReduce`], [`RunReduce`] | the same by rows, offsets, head flags or keys |
+//! | [`SegmentedScan`], [`SegmentedReduce`], [`RunReduce`] | the same of each segment: rows, offsets, head flags, head bits or keys |
+//! | [`ColumnScan`], [`ColumnReduce`] | the same of each column of a matrix |
+//! | [`Reduce::position`] | the index of the greatest or the least item |
 //! | [`compact()`], [`Compact`] | the selected items |
 //! | [`partition()`], [`Partition`], [`ThreeWay`] | the selected items, then the rejected items |
 //! | [`unique()`], [`Unique`] | the first item of each run of equal items |
@@ -46,6 +48,8 @@
 //! | [`pack()`], [`Pack`] | segments gathered into one buffer |
 //! | [`expand()`], [`Expand`] | the segment of each packed item |
 //! | [`sort()`], [`Sort`] | a stable sort of keys, keys with a payload, or source indices |
+//! | [`SegmentedSort`] | the same of each segment |
+//! | [`Strided`] | rows of a wider matrix, by scan, reduce and sort |
 //! | [`Sum`], [`Product`], [`Max`], [`Min`] | operators whose kernels a build can embed |
 //! | [`BitAnd`], [`BitOr`], [`BitXor`], [`Last`] | operators whose kernels a build can embed |
 //! | [`operators`] | recurrences, automata, extremes with indices, softmax, variance, segments |
@@ -76,6 +80,7 @@
 //! | `on(&stream)` | runs on this stream |
 //! | `workspace(&mut workspace)` | runs on the workspace's stream, with its scratch memory |
 //! | `prepare(n, &mut workspace)` | loads kernels and grows the workspace |
+//! | `len(&count)` | takes the number of items from memory |
 //!
 //! On the device a call waits for the length of new memory if that depends on the data. Calls into
 //! the caller's memory never wait for the device. After `prepare` they can be captured into a CUDA
@@ -87,8 +92,12 @@
 //! - Integers wrap. Sums and products of f16 and bf16 are carried in f32, and rounded once for each
 //!   output.
 //! - In the maximum and the minimum of floats NaN wins, -0 is less than +0, and every NaN of a
-//!   result is the positive one with all bits of the mantissa set.
-//! - Results have the same bits in every run. Host and device may round a float sum differently.
+//!   result is the positive one with all bits of the mantissa set. Sorts are in IEEE 754's
+//!   totalOrder, but NaNs with the sign set come last of all. The predicates `Above`, `Below`,
+//!   `Within` and `Equal` reject NaN, `NotEqual` and `NonZero` select it. To [`unique()`] no two NaNs
+//!   are equal; to `by_key` keys are equal if their bytes are.
+//! - Results have the same bits in every run on one machine. A float sum may be rounded differently
+//!   on the host and on the device, on another GPU architecture, and on a machine without NVRTC.
 //! - The library never copies data between host and device unasked, no call into the caller's
 //!   memory waits for the device, and no error is a panic.
 //!
@@ -97,6 +106,11 @@
 //! On the CPU a scan of a short slice that is in the cache is no faster than a hand-written loop,
 //! unless the operator is a vector instruction on integers. The first use of an operator of your
 //! own compiles its kernels, which then stay on disk.
+//!
+//! # Requirements
+//!
+//! Rust 1.88 and a 64-bit host. For GPUs: driver 12.0 or newer, Turing or newer, and either NVRTC (`pip
+//! install nvidia-cuda-nvrtc`) or the prebuilt PTX of the published packages.
 
 #[macro_use]
 mod catalog;

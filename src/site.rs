@@ -73,7 +73,7 @@ impl<P: Place, S: Site<P>> Site<P> for Counted<'_, P, S> {
     fn stream(&self) -> Option<&Arc<CudaStream>> {
         self.site.stream()
     }
-    /// What takes a count calls `take`.
+    /// A call that accepts `len` uses `take` instead.
     fn take_workspace(&mut self) -> Option<&mut Workspace> {
         const { assert!(!Self::IS_COUNTED, "this call does not take `.len()`") }
         None

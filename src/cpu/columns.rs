@@ -3,7 +3,8 @@
 //! Columns are cut into *panels* of a few cache lines, so that a panel's row of carries stays in the
 //! L1 cache and memory is read by whole lines. Panels do not depend on each other. A matrix of many
 //! panels is walked once, panels in parallel. If there are few, each panel is cut into *tiles* of
-//! rows. The hand-over joins tiles: the state of a tile is a row of carries.
+//! rows. A scan joins tiles by the hand-over: the state of a tile is a row of carries. A reduction
+//! folds tiles in parallel, and joins them in a loop.
 //!
 //! Inside a tile, a *strip* of rows that fits the L1 cache is walked by blocks of adjacent columns,
 //! whose carries stay in registers from row to row. The loop over a block's columns has a constant
