@@ -141,7 +141,7 @@ impl<I: Index, L> Selectors for ByOffsets<'_, I, L> {
         Some(&self.0)
     }
     fn on_device(&self, address: CUdeviceptr) -> Cut {
-        Cut::Offsets { address, segments: self.0.len() - 1, wide: size_of::<I>() == 8 }
+        Cut::Offsets { address, segments: self.0.len().saturating_sub(1), wide: size_of::<I>() == 8 }
     }
 }
 

@@ -17,8 +17,7 @@
 //! # Streams
 //! A tensor does not say on which stream it is ready. By the rule of the Python array API the consumer
 //! names a stream, and the producer orders its work before it. So [`Tensor::import`] takes the stream
-//! that was named to the producer, and [`consumer_stream`] finds the stream that a consumer has named,
-//! for [`export`].
+//! that was named to the producer, and [`export_to`] the number by which a consumer names one.
 //!
 //! # Example
 //! ```
@@ -38,9 +37,10 @@
 //! ```
 
 use crate::Error;
+use crate::cuda::Current;
 use crate::dynamic::{Array, Type, View, ViewMut};
+use cudarc::driver::CudaStream;
 use cudarc::driver::sys::CUstream;
-use cudarc::driver::{CudaContext, CudaStream};
 pub use dlpark;
 use dlpark::DlpackFlags;
 use dlpark::ffi::{DLDataType, DLDataTypeCode, DLDevice, DLDeviceType};
@@ -216,22 +216,35 @@ fn dtype_of(ty: Type) -> DLDataType {
 
 // ---- out ----------------------------------------------------------------------------------------
 
+/// What comes before the memory of an exported tensor is freed, beside the work on the array's own stream.
+enum Before {
+    /// The work that is on this stream then.
+    Stream(Arc<CudaStream>),
+    /// All work of the device.
+    Device,
+    Nothing,
+}
+
 /// What an exported tensor owns.
 struct Exported {
     array: Option<Array>,
-    consumer: Option<Arc<CudaStream>>,
+    before: Before,
 }
 
 impl Drop for Exported {
-    /// Frees the array's memory in the order of the consumer's stream too.
+    /// Frees memory of a device with its context current, in which the driver looks up default streams.
     fn drop(&mut self) {
-        let stream = self.array.as_ref().and_then(|array| array.view().stream().cloned());
-        if let (Some(stream), Some(consumer)) = (stream, &self.consumer)
-            && stream.cu_stream() != consumer.cu_stream()
-            && stream.join(consumer).is_err()
-        {
-            // The memory may be in use: better that it stays.
-            std::mem::forget(self.array.take());
+        let Some(stream) = self.array.as_ref().and_then(|array| array.view().stream().cloned()) else { return };
+        let current = Current::enter(&stream);
+        let is_ordered = match &self.before {
+            _ if current.is_err() => false,
+            Before::Stream(consumer) => stream == *consumer || stream.join(consumer).is_ok(),
+            Before::Device => stream.context().synchronize().is_ok(),
+            Before::Nothing => true,
+        };
+        let array = self.array.take();
+        if !is_ordered {
+            std::mem::forget(array); // It may be in use: better that it stays.
         }
     }
 }
@@ -247,9 +260,51 @@ impl Drop for Exported {
 /// [`Error::Length`] if the shape has another number of items; [`Error::Tensor`] for a shape that cannot be
 /// described; [`Error::WrongDevice`] if the consumer's stream is of another device; [`Error::Driver`].
 pub fn export<M: ManagedTensorBase>(
+    array: Array,
+    shape: &[usize],
+    consumer: Option<&Arc<CudaStream>>,
+) -> Result<Managed<M>, Error> {
+    let before = consumer.map_or(Before::Nothing, |consumer| Before::Stream(consumer.clone()));
+    export_before(array, shape, consumer, before)
+}
+
+/// The same for a consumer that names its stream by the number of `__dlpack__(stream=...)`.
+///
+/// By the rule of the Python array API `None` and 1 are the legacy default stream, 2 is the default
+/// stream of the thread, greater numbers are the handle of a stream, -1 asks for no order, and 0 is
+/// ambiguous. An array in host memory has no stream, and takes any number.
+///
+/// A stream that is not the legacy default one may end before the tensor does. So the memory is freed when all
+/// work of the device has ended, and dropping the tensor waits for that.
+///
+/// # Errors
+/// Those of [`export`]; [`Error::Tensor`] also for 0 and for numbers below -1.
+///
+/// # Safety
+/// A handle is that of a live stream of the array's context.
+pub unsafe fn export_to<M: ManagedTensorBase>(
+    array: Array,
+    shape: &[usize],
+    number: Option<isize>,
+) -> Result<Managed<M>, Error> {
+    let Some(stream) = array.view().stream().cloned() else {
+        return export(array, shape, None);
+    };
+    // SAFETY: a live stream, by the caller. The driver takes 1 and 2 for the default streams.
+    let stream_of = |number: isize| unsafe { stream.context().wrap_borrowed_stream(number as CUstream) };
+    match number {
+        Some(-1) => export(array, shape, None),
+        Some(number @ ..=0) => Err(refused(format_args!("{number} is not a stream of a CUDA device"))),
+        None | Some(1) => export(array, shape, Some(&stream_of(1))),
+        Some(number) => export_before(array, shape, Some(&stream_of(number)), Before::Device),
+    }
+}
+
+fn export_before<M: ManagedTensorBase>(
     mut array: Array,
     shape: &[usize],
     consumer: Option<&Arc<CudaStream>>,
+    before: Before,
 ) -> Result<Managed<M>, Error> {
     let items = shape.iter().try_fold(1_usize, |items, &size| items.checked_mul(size));
     if items != Some(array.len()) {
@@ -263,44 +318,20 @@ pub fn export<M: ManagedTensorBase>(
         None => DLDevice::CPU,
         Some(stream) => {
             let found = stream.context().ordinal();
-            if let Some(consumer) = consumer.filter(|consumer| consumer.cu_stream() != stream.cu_stream()) {
+            if let Some(consumer) = consumer {
                 let expected = consumer.context().ordinal();
                 if found != expected {
                     return Err(Error::WrongDevice { primitive: NAME, what: "the array", found, expected });
                 }
-                let joined = consumer.join(stream);
+                let joined = if consumer == stream { Ok(()) } else { consumer.join(stream) };
                 joined.map_err(|e| Error::Driver { call: "cuStreamWaitEvent", code: e.0, device: found })?;
             }
             DLDevice::cuda(found as i32)
         }
     };
-    let owned = Box::new(Exported { array: Some(array), consumer: consumer.cloned() });
+    let owned = Box::new(Exported { array: Some(array), before });
     let mut tensor = Dynamic::compact(shape).initialize_as::<M>(owned).map_err(refused)?;
     tensor.set_data(data).set_dtype(dtype_of(ty)).set_device(device);
     // SAFETY: the tensor owns the array, whose items these are, by type, length and device.
     Ok(unsafe { tensor.finish() })
-}
-
-/// The stream that a consumer names by `__dlpack__(stream=...)` for a tensor on this context's device;
-/// `None` if it asks for no order, by -1.
-///
-/// By the rule of the Python array API `None` and 1 are the legacy default stream, 2 is the default
-/// stream of the thread, greater numbers are the handle of a stream, and 0 is ambiguous.
-///
-/// # Errors
-/// [`Error::Tensor`] for 0 and for numbers below -1.
-///
-/// # Safety
-/// A handle is that of a stream of this context, which lives until the tensor is given back. For 2 the
-/// tensor is exported and given back on this thread.
-pub unsafe fn consumer_stream(
-    context: &Arc<CudaContext>,
-    number: Option<isize>,
-) -> Result<Option<Arc<CudaStream>>, Error> {
-    match number {
-        Some(-1) => Ok(None),
-        Some(number @ ..=0) => Err(refused(format_args!("{number} is not a stream of a CUDA device"))),
-        // SAFETY: the caller's. The driver takes 1 and 2 for the default streams.
-        number => Ok(Some(unsafe { context.wrap_borrowed_stream(number.unwrap_or(1) as CUstream) })),
-    }
 }

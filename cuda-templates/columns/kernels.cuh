@@ -17,11 +17,11 @@ template <class Kernel> constexpr u32 resident() {
 // With LENGTH_ON_DEVICE (core/length.cuh): takes the whole rows of the items. All of them need no division. The
 // number arrives while the ticket is drawn.
 #ifdef LENGTH_ON_DEVICE
-#define READ_LENGTH const u64 items = *length;
+#define READ_LENGTH(items) const u64 items = *length;
 #define CUT_ROWS(KERNEL)                                                                                                         \
     if (items < matrix.rows * matrix.columns && !KERNEL::cut(matrix, items / matrix.columns, ticket, init, out)) return;
 #else
-#define READ_LENGTH
+#define READ_LENGTH(items)
 #define CUT_ROWS(KERNEL)
 #endif
 
@@ -29,7 +29,7 @@ template <class Kernel> constexpr u32 resident() {
     DEFINE_KERNEL(NAME, extern "C" __global__ void __launch_bounds__(THREADS, resident<KERNEL>())                                \
         NAME(const Element *in, Element *out, Matrix matrix, Carry init, void *memory AND_LENGTH) {                              \
         __shared__ KERNEL::Shared shared;                                                                                        \
-        READ_LENGTH                                                                                                              \
+        READ_LENGTH(items)                                                                                                       \
         u32 ticket = KERNEL::draw(shared, matrix, memory);                                                                       \
         CUT_ROWS(KERNEL)                                                                                                         \
         KERNEL::scan(shared, ticket, in, out, matrix, init, memory);                                                             \

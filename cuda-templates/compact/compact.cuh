@@ -388,6 +388,8 @@ template <class Item_, bool STAGED> struct Array : ArrayColumn<Item_> {
     __device__ void store(const Vector *stage, u64 begin, u64 capacity, u64, u32 count, u32 lane) const {
         store_column(stage, this->outputs.to[0], begin, capacity, count, lane);
     }
+    // Staged items have been read when they are chosen.
+    __device__ bool is_in_place() const { return !STAGED && this->from == this->outputs.to[0]; }
 };
 
 // The source indices: each item's index in the input. The stage holds each item's place in the slice;
@@ -401,6 +403,7 @@ template <class Index> struct Indices {
         static_assert(ITEMS <= 1 << 16, "a place has 16 bits");
     }
     template <u32 ROWS> __device__ void begin(Vector *, u64, u64, u32) const {}
+    __device__ bool is_in_place() const { return false; }
     struct Places {
         u32 first;
         __device__ Item operator[](u32 j) const { return Item(first + j); }
@@ -469,6 +472,8 @@ template <u32 ROWS, class Choice, class First, class Second, u32 PARTS> struct C
         choice.choose(selection, stage.items, first, lane);
         if (call.flags & COMPLEMENT) selection.complement();
         selection.rank(lane);
+        // In place the next tile may write where items of this one lie, once it has the count.
+        if (first_column.is_in_place()) end_load();
         Carry counts = {{selection.selected}};
         second_count = selection.valid - selection.selected;
         if constexpr (PARTS == 3) {

@@ -36,10 +36,18 @@ template <class Operator, u32 SERVERS, u32 SPREAD> struct DependentServer : Pref
     }
 };
 
+// A number that lies in memory may be a result of the launch before.
+#ifdef LENGTH_ON_DEVICE
+#define AWAIT_LENGTH() wait_for_launch_before();
+#else
+#define AWAIT_LENGTH()
+#endif
+
 #define SCAN_KERNEL(RANGE, WARPS, VECTORS, SPREAD)                                                                               \
     DEFINE_KERNEL(scan_##RANGE, extern "C" __global__ void __launch_bounds__(WARPS * WARP, resident<WARPS, VECTORS>())           \
         scan_##RANGE(Element *in, Element *out, u64 n, Carry init, u32 flags, void *memory, u32 tiles AND_LENGTH) {              \
         typedef DependentServer<Operator, WARPS, SPREAD> Join;                                                                   \
+        AWAIT_LENGTH()                                                                                                           \
         CUT_TO_LENGTH(n, tiles, (ScanPipeline<Operator, Shape<WARPS, VECTORS>, Join>::TILE), )                                   \
         scan_tiles<Operator, Shape<WARPS, VECTORS>>(in, out, n, init, flags, Join(memory, tiles));                               \
     })

@@ -174,7 +174,7 @@ template <class Operator, u32 CHUNK> struct EachReduction : WarpChunk<Operator, 
             Carry own = this->fold_own(stage, lead, lead + here);
             __syncwarp(); // every lane has read the units that the next ones overwrite
             Carry all = warp_fold<Operator>(own, lane, Chunk::lanes_with_items(lead + here));
-            upto = at > 0 ? Operator::combine(upto, all) : all;
+            upto = at > 0 && lane == 0 ? Operator::combine(upto, all) : all; // other lanes may have no items
         }
         return upto;
     }

@@ -104,7 +104,8 @@ template <class Operator, class Shape> struct SegmentedReduction {
                     close(share, stage, at > first, u32(boundary - at), next, lane);
                 }
                 all = shuffle(walk.fold_loaded(stage, lane), WARP - 1);
-                walk.put(stage, share.aggregate, lane);
+                // At the stretch's beginning any fold will do: what the open segment makes of it is not used.
+                walk.put(stage, at > first ? share.aggregate : all, lane);
                 __syncwarp();
                 next = write_results(walk, stage, share.aggregate.value, next, at, most, first, empty, lane);
                 boundary = offset(cut, next);

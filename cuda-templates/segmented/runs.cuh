@@ -127,7 +127,7 @@ template <class Operator, class Shape> struct RunReduceWalk : SegmentedWalk<Oper
         rank = u32(all.heads) - heads;
         bool begins = this->heads_of(lane, 0) & 1; // whether the lane's first item is a head
         u32 with_heads = __ballot_sync(ALL_LANES, heads > 0), lane_of_first = with_heads ? __ffs(with_heads) - 1 : 0;
-        Carry end = begins ? before.value : lane > 0 ? Operator::combine(before.value, first) : first;
+        Carry end = begins || heads == 0 ? before.value : lane > 0 ? Operator::combine(before.value, first) : first;
         // Without heads before it, what lies before the lane is a part of the slice's first segment.
         if (heads > 0 && lane > lane_of_first) of_lane[0] = Operator::lower(end);
         ended = {shuffle(end, lane_of_first), bool(__shfl_sync(ALL_LANES, lane > 0 || !begins, lane_of_first))};

@@ -43,10 +43,10 @@ __device__ inline void close_all(typename Headed<Operator>::Carry *carry, u32 th
     typedef typename Headed<Operator>::Carry HeadedCarry;
     u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
     u32 each = (count + threads - 1) / threads, first = threadIdx.x * each, end = min(first + each, count);
-    HeadedCarry upto = {typename Operator::Carry(), 0};
-    each_share(shares, first, end, [&](u32 i, const Share<Operator> &share) {
-        upto = i > first ? Headed<Operator>::combine(upto, share.aggregate) : share.aggregate;
-    });
+    // The last threads may have no share. They take the last one, which no other thread then joins.
+    HeadedCarry upto = shares[min(first, count - 1)].aggregate;
+    each_share(shares, first + 1, end,
+               [&](u32, const Share<Operator> &share) { upto = Headed<Operator>::combine(upto, share.aggregate); });
     upto = warp_inclusive<Headed<Operator>>(upto, lane);
     if (lane == WARP - 1) carry[warp] = upto;
     HeadedCarry before = shuffle_up(upto, 1);

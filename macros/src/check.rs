@@ -82,6 +82,16 @@ impl VisitMut for Numbers<'_> {
             {
                 call.args.iter_mut().for_each(|argument| self.wrap("number", argument));
             }
+            Expr::Call(call) => {
+                let Expr::Path(path) = ungrouped(&call.func) else { return };
+                let Some(last) = path.path.segments.last().filter(|_| path.path.segments.len() > 1) else { return };
+                let name = last.ident.to_string();
+                if method(&name).is_some()
+                    && let Some(receiver) = call.args.first_mut()
+                {
+                    self.wrap(if is_of_halves(&name) { "number" } else { "plain_number" }, receiver);
+                }
+            }
             Expr::Range(range) => {
                 if let Some(end) = if untyped { range.end.as_mut() } else { range.start.as_mut() } {
                     self.wrap("plain_number", end);

@@ -247,6 +247,20 @@ fn blocks_as_operands() {
         &["an operand cannot assign to a variable outside of it; move the block to a `let`"],
     );
     refused(quote!(a + { return b }), &["a block that is a value cannot contain `return`"]);
+    // Rust evaluates the base of a struct last, and the text copies it first.
+    refused(
+        quote!({
+            let mut c = b;
+            Pair {
+                first: {
+                    c.second = 5;
+                    1
+                },
+                ..c
+            }
+        }),
+        &["an operand cannot assign to a variable outside of it; move the block to a `let`"],
+    );
 }
 
 // ---- statements ---------------------------------------------------------------------------------
@@ -491,6 +505,8 @@ fn operands_and_receivers_are_numbers() {
         quote!(own::number(-own::number(f)) < g && !own::number((own::number(f) == g))),
     );
     is_checked(quote!(f.min(1).to_bits()), quote!(own::number(own::plain_number(f).min(1)).to_bits()));
+    is_checked(quote!(f32::max(f, 1)), quote!(f32::max(own::plain_number(f), 1)));
+    is_checked(quote!(half::f16::from_bits(f)), quote!(half::f16::from_bits(f)));
     is_checked(quote!(u64::from(f.x) << 3), quote!(own::number(u64::from(own::number(f.x))) << 3));
     is_checked(
         quote!({

@@ -20,7 +20,7 @@ from pathlib import Path
 
 def _find_compiler():
     """Names NVRTC of the installed packages to the library, unless something names another."""
-    if "PARASCAN_NVRTC" in os.environ or (spec := importlib.util.find_spec("nvidia")) is None:
+    if os.environ.get("PARASCAN_NVRTC") or (spec := importlib.util.find_spec("nvidia")) is None:
         return
     for folder in map(Path, spec.submodule_search_locations or ()):
         found = sorted(folder.glob("*/lib/libnvrtc.so.1[0-9]"), key=lambda path: int(path.suffix[1:]))

@@ -211,7 +211,8 @@ class Torch(Place):
             raise ValueError("the tensor requires gradients, and the result would have none: detach it")
         if x.is_neg():
             x = x.resolve_neg()
-        return x.contiguous()
+        x = x.contiguous()
+        return x if x.data_ptr() % x.itemsize == 0 else x.clone()
 
     def buffer(self, x):
         return x.data_ptr(), x.numel(), code_of(x.dtype)
@@ -295,7 +296,8 @@ class Cupy(Place):
         self.site = _native.Site(device, stream, self.allocate)
 
     def input(self, x):
-        return x if x.flags.c_contiguous else self.xp.ascontiguousarray(x)
+        x = x if x.flags.c_contiguous else self.xp.ascontiguousarray(x)
+        return x if x.data.ptr % x.itemsize == 0 else x.copy()
 
     def buffer(self, x):
         return x.data.ptr, x.size, code_of(x.dtype)
@@ -405,6 +407,8 @@ class Other(Place):
         return x
 
     def first(self, x, n):
+        if self.namespace is None:
+            raise TypeError("a result whose length depends on the items is for arrays with a namespace")
         return x[:n]
 
     def full(self, shape, value, dtype):
@@ -449,6 +453,8 @@ class Interface:
             raise TypeError("masked arrays are not supported")
         self.address, self.shape = interface["data"][0], interface["shape"]
         self.dtype = numpy.dtype(interface["typestr"])
+        if self.address and (device := _native.device_of(self.address)) != 0:
+            raise ValueError(f"the array is on device {device}, and only those on device 0 are supported")
         stream = interface.get("stream")
         if stream not in (None, 1):
             _native.Site(0, stream).wait()  # the array is ready on that stream

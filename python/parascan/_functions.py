@@ -4,6 +4,8 @@ import operator
 from collections import namedtuple
 from math import prod
 
+import numpy
+
 from . import _native
 from ._arrays import name_of, place_of
 from ._operator import Operator
@@ -560,6 +562,8 @@ def searchsorted(x1, x2, /, *, side="left", sorter=None):
     _one_axis(x1, "the sorted array")
     if sorter is not None:
         x1 = place.take(x1, sorter)
+    if isinstance(x2, numpy.generic):  # has a type of its own, as an array has
+        x2 = place.like(numpy.asarray(x2), x1)
     if isinstance(x2, float) and "float" not in name_of(x1.dtype):
         raise TypeError(f"the items are of {x1.dtype}, and the value is a float")
     if isinstance(x2, (int, float)):

@@ -1,14 +1,16 @@
 //! Arrays as addresses, and the arrays of libraries that are reached by DLPack alone.
 
 use crate::failed;
-use crate::site::{Current, Site};
+use crate::site::Site;
 use dlpark::ffi::DLDeviceType;
 use dlpark::python::ImportedDlpack;
 use half::{bf16, f16};
 use parascan::Error;
+use parascan::cuda::Current;
 use parascan::cudarc::driver::{CudaStream, DevicePtr};
 use parascan::dlpack::{self, legacy, versioned};
 use parascan::dynamic::{Array, Type, Value, View, ViewMut};
+use pyo3::Borrowed;
 use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use std::any::Any;
@@ -27,8 +29,21 @@ macro_rules! with_type {
 pub(crate) use with_type;
 
 /// Contiguous items: the address, their number, and the index of their type in `TYPES`.
-#[derive(Clone, Copy, FromPyObject)]
+#[derive(Clone, Copy)]
 pub(crate) struct Buffer(usize, usize, usize);
+
+impl FromPyObject<'_, '_> for Buffer {
+    type Error = PyErr;
+
+    fn extract(buffer: Borrowed<'_, '_, PyAny>) -> PyResult<Buffer> {
+        let (address, len, ty) = buffer.extract()?;
+        let buffer = Buffer(address, len, ty);
+        if len > 0 && !address.is_multiple_of(buffer.ty().size()) {
+            return Err(PyValueError::new_err("the items do not lie at multiples of their size"));
+        }
+        Ok(buffer)
+    }
+}
 
 impl Buffer {
     pub(crate) fn ty(self) -> Type {
@@ -47,8 +62,7 @@ impl Buffer {
     /// The items are initialised and lie where the site does. During `'a`, and until the site's stream is
     /// past the call, they stay there and are not written.
     pub(crate) unsafe fn view(self, site: &Site) -> View<'_> {
-        // SAFETY: the caller's. numpy and DLPack align items to their size, and the Python side copies
-        // others.
+        // SAFETY: the caller's. Items lie at multiples of their size: `extract` has looked.
         unsafe {
             match site.stream() {
                 None => View::on_host(self.ty(), self.0 as *const u8, self.1),
@@ -222,18 +236,13 @@ impl Memory {
             return Err(PyBufferError::new_err("the array is given away where it lies, without a copy"));
         }
         let _current = self.stream.as_ref().map(|_| Current::keep()).transpose().map_err(failed)?;
-        let consumer = match &self.stream {
-            None => None,
-            // SAFETY: by the protocol the number is that of a live stream of the device.
-            Some(own) => unsafe { dlpack::consumer_stream(own.context(), stream) }.map_err(failed)?,
-        };
-        let consumer = consumer.as_ref();
         let array = self.array.take().ok_or_else(given_away)?;
+        // SAFETY (of both): by the protocol the number is that of a live stream of the device.
         if max_version.is_some_and(|version| version >= (1, 0)) {
-            let tensor: versioned::Dlpack = dlpack::export(array, &self.shape, consumer).map_err(failed)?;
+            let tensor: versioned::Dlpack = unsafe { dlpack::export_to(array, &self.shape, stream) }.map_err(failed)?;
             tensor.into_pyobject(py)
         } else {
-            let tensor: legacy::Dlpack = dlpack::export(array, &self.shape, consumer).map_err(failed)?;
+            let tensor: legacy::Dlpack = unsafe { dlpack::export_to(array, &self.shape, stream) }.map_err(failed)?;
             tensor.into_pyobject(py)
         }
     }

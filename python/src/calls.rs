@@ -5,8 +5,9 @@
 
 use crate::arrays::{Buffer, value};
 use crate::failed;
-use crate::site::{Current, Site};
+use crate::site::Site;
 use parascan::Workspace;
+use parascan::cuda::Current;
 use parascan::dynamic::{self, Op, Value};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;

@@ -26,7 +26,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     }
     add! {
         calls::scan calls::reduce calls::reduce_runs calls::sort calls::sort_pairs calls::argsort
-        calls::select calls::nonzero calls::partition calls::unique calls::expand search::search calls::seconds_of_a_scan found
+        calls::select calls::nonzero calls::partition calls::unique calls::expand search::search calls::seconds_of_a_scan site::device_of found
     }
     module.add("VERSION", env!("CARGO_PKG_VERSION"))?;
     module.add("TYPES", parascan::dynamic::Type::ALL.map(|ty| ty.name()))?;
@@ -39,7 +39,7 @@ type Found = (String, (i32, i32), usize);
 /// The driver's version, as in 13000, and the devices.
 #[pyfunction]
 fn found() -> PyResult<(i32, Vec<Found>)> {
-    let _current = site::Current::keep().map_err(failed)?; // without a driver, its functions panic
+    let _current = parascan::cuda::Current::keep().map_err(failed)?; // without a driver, its functions panic
     let describe = |ordinal: usize| -> Result<_, DriverError> {
         let device = result::device::get(ordinal as i32)?;
         // SAFETY: the device is one of the driver's.

@@ -5,7 +5,8 @@
 
 use crate::arrays::{Buffer, value, with_type};
 use crate::failed;
-use crate::site::{Current, Site};
+use crate::site::Site;
+use parascan::cuda::Current;
 use parascan::cuda::Kernels;
 use parascan::cudarc::driver::CudaStream;
 use parascan::cudarc::driver::sys;

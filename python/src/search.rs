@@ -2,7 +2,8 @@
 
 use crate::arrays::{Buffer, with_type};
 use crate::failed;
-use crate::site::{Current, Site};
+use crate::site::Site;
+use parascan::cuda::Current;
 use parascan::cuda::Kernels;
 use parascan::cudarc::driver::CudaStream;
 use parascan::dynamic::Type;

@@ -1,14 +1,15 @@
 //! Where a call runs: on the host, or on a stream of the library that the arrays belong to.
 
 use crate::failed;
+use parascan::cuda::{self, Current};
 use parascan::cudarc::driver::CudaStream;
-use parascan::cudarc::driver::sys::{self, CUcontext, CUstream};
+use parascan::cudarc::driver::sys::{self, CUstream};
 use parascan::dynamic::{Type, ViewMut};
-use parascan::{Error, Workspace, cuda};
+use parascan::{Error, Workspace};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The host, or a device's stream.
 #[pyclass(frozen)]
@@ -60,6 +61,17 @@ impl Site {
         let _current = Current::enter(stream).map_err(failed)?;
         py.detach(|| synchronize(stream)).map_err(failed)
     }
+}
+
+/// The device whose memory has this address.
+#[pyfunction]
+pub(crate) fn device_of(address: usize) -> PyResult<i32> {
+    let _current = Current::keep().map_err(failed)?; // without a driver, its functions panic
+    let (mut device, attribute) = (0_i32, sys::CUpointer_attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL);
+    // SAFETY: the driver writes an integer, and looks the address up.
+    let code = unsafe { sys::cuPointerGetAttribute((&raw mut device).cast(), attribute, address as u64) };
+    driver("cuPointerGetAttribute", 0, code).map_err(failed)?;
+    Ok(device)
 }
 
 impl Site {
@@ -225,47 +237,4 @@ impl Word {
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The context that is current on this thread. It is made current again at the end, since other
-/// libraries take the current context for the current device.
-pub(crate) struct Current(CUcontext);
-
-impl Current {
-    /// The context that is current now.
-    ///
-    /// # Errors
-    /// [`Error::NoDriver`], [`Error::Driver`].
-    pub(crate) fn keep() -> Result<Current, Error> {
-        static FOUND: OnceLock<()> = OnceLock::new();
-        if FOUND.get().is_none() {
-            // There is no such device, so this makes no context. It says whether there is a driver.
-            if let Err(e @ Error::NoDriver { .. }) = cuda::context(usize::MAX) {
-                return Err(e);
-            }
-            FOUND.get_or_init(|| ());
-        }
-        let mut context = std::ptr::null_mut();
-        // SAFETY: the driver is there, and writes the handle.
-        driver("cuCtxGetCurrent", 0, unsafe { sys::cuCtxGetCurrent(&mut context) })?;
-        Ok(Current(context))
-    }
-
-    /// Makes the stream's context current, which default streams are looked up in.
-    ///
-    /// # Errors
-    /// [`Error::Driver`].
-    pub(crate) fn enter(stream: &CudaStream) -> Result<Current, Error> {
-        let (current, context) = (Current::keep()?, stream.context());
-        let bound = context.bind_to_thread();
-        bound.map_err(|e| Error::Driver { call: "cuCtxSetCurrent", code: e.0, device: context.ordinal() })?;
-        Ok(current)
-    }
-}
-
-impl Drop for Current {
-    fn drop(&mut self) {
-        // SAFETY: it was current before.
-        let _ = unsafe { sys::cuCtxSetCurrent(self.0) };
-    }
 }

@@ -218,6 +218,9 @@ def test_torch_tensors(torch):
         parascan.sort(parameter)
     with torch.no_grad():
         assert parascan.cumulative_sum(parameter).tolist() == [1, 2, 3]
+    odd = torch.frombuffer(bytearray(13), dtype=torch.float32, offset=1, count=3)
+    assert parascan.cumulative_sum(odd).tolist() == parascan.sort(odd).tolist() == [0, 0, 0]
+    assert parascan.searchsorted(odd, odd).tolist() == [0, 0, 0]
     with pytest.raises(TypeError):
         parascan.sort(torch.zeros(3).to_sparse())
     with pytest.raises(TypeError):
@@ -263,6 +266,19 @@ def test_cuda_array_interface():
 
     result = parascan.cumulative_sum(Wrapped())
     assert (cupy.from_dlpack(result) == x.cumsum()).all()
+    with cupy.cuda.Stream(non_blocking=True) as stream:  # which may end before the array does
+        total = cupy.from_dlpack(parascan.cumulative_sum(Wrapped()))
+        last = total[-1:].copy()
+        stream.synchronize()
+    del stream, total
+    assert last[0] == x.sum()
+    with pytest.raises(TypeError, match="namespace"):
+        parascan.segmented_reduce("sum", Wrapped(), heads=cupy.ones(1000, dtype="uint8"))
+    pointer, read_only = x.__cuda_array_interface__["data"]
+    Wrapped.__cuda_array_interface__ |= {"data": (pointer + 2, read_only), "shape": (999,)}
+    Wrapped.shape = (999,)
+    with pytest.raises(ValueError, match="multiples"):
+        parascan.cumulative_sum(Wrapped())
 
 
 class OnlyDlpack:

@@ -276,6 +276,13 @@ def test_searchsorted(dtype):
     same(parascan.searchsorted(x, values[:0]), np.zeros((0, 40), "int64"))
 
 
+def test_searchsorted_scalars():
+    x = np.array([0.1], "float32")
+    for value in (0.1, np.float32(0.1), np.float64(0.1)):  # numpy's have a type of their own
+        for side in ("left", "right"):
+            same(parascan.searchsorted(x, value, side=side), np.int64(np.searchsorted(x, value, side)))
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "uint8"])
 def test_histogram(dtype):
     x = random((100, 100), dtype)

@@ -94,7 +94,7 @@ mod avx2 {
         let mut sum = steps.put(from, prefix);
         let mut i = from + 1;
         let end = from + len;
-        let aligned = end.min(i + steps.sink.lead(i));
+        let aligned = if i < end { end.min(i + steps.sink.lead(i)) } else { end };
         while i < aligned {
             sum = steps.put(i, Some(sum));
             i += 1;

@@ -2,7 +2,7 @@
 
 use super::nvrtc::words;
 use crate::Error;
-use cudarc::driver::sys::{self, CUresult, CUstream};
+use cudarc::driver::sys::{self, CUcontext, CUresult, CUstream};
 use cudarc::driver::{CudaContext, CudaStream};
 use libloading::Library;
 use std::collections::BTreeMap;
@@ -122,6 +122,45 @@ pub unsafe fn borrow_stream(stream: CUstream) -> Result<Arc<CudaStream>, Error> 
     bound.map_err(|e| Error::Driver { call: "cuCtxSetCurrent", code: e.0, device: ordinal })?;
     // SAFETY: the stream is one of this context, and lives long enough, by the caller.
     Ok(unsafe { context.wrap_borrowed_stream(stream) })
+}
+
+/// The context that is current on this thread. It is made current again at the end, since other
+/// libraries take the current context for the current device.
+#[doc(hidden)] // the Python wheel uses it
+pub struct Current(CUcontext);
+
+impl Current {
+    /// The context that is current now.
+    ///
+    /// # Errors
+    /// [`Error::NoDriver`], [`Error::Driver`].
+    pub fn keep() -> Result<Current, Error> {
+        if let Err(e @ Error::NoDriver { .. }) = count_devices() {
+            return Err(e);
+        }
+        let mut context = std::ptr::null_mut();
+        // SAFETY: the driver is there, and writes the handle.
+        check("cuCtxGetCurrent", 0, unsafe { sys::cuCtxGetCurrent(&mut context) })?;
+        Ok(Current(context))
+    }
+
+    /// Makes the stream's context current, which default streams are looked up in.
+    ///
+    /// # Errors
+    /// [`Error::NoDriver`], [`Error::Driver`].
+    pub fn enter(stream: &CudaStream) -> Result<Current, Error> {
+        let (current, context) = (Current::keep()?, stream.context());
+        let bound = context.bind_to_thread();
+        bound.map_err(|e| Error::Driver { call: "cuCtxSetCurrent", code: e.0, device: context.ordinal() })?;
+        Ok(current)
+    }
+}
+
+impl Drop for Current {
+    fn drop(&mut self) {
+        // SAFETY: it was current before.
+        let _ = unsafe { sys::cuCtxSetCurrent(self.0) };
+    }
 }
 
 /// The driver's library.

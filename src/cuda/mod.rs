@@ -48,6 +48,8 @@ pub(crate) use compact::{
     ArrayColumn, BitsKind, ChoiceKind, ColumnKind, CompactArguments, CompactProgram, DistinctKind, FlagsKind, NoColumn,
     PartOutputs, Payload, PredicateKind, SourceIndices, Staged, TwoParameters, TwoPredicatesKind,
 };
+#[doc(hidden)]
+pub use driver::Current;
 pub(crate) use driver::check;
 pub use driver::{borrow_stream, context};
 pub use kernels::Kernels;

@@ -74,7 +74,7 @@ impl Nvrtc {
             places.push("/etc/ld.so.cache".into());
             places.extend(std::env::split_paths(&path).map(|folder| folder.join(name)));
         };
-        if let Some(file) = std::env::var_os("PARASCAN_NVRTC") {
+        if let Some(file) = std::env::var_os("PARASCAN_NVRTC").filter(|file| !file.is_empty()) {
             let file = PathBuf::from(file);
             match file.parent() {
                 Some(folder) if !folder.as_os_str().is_empty() => places.push(file.clone()),

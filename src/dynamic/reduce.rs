@@ -204,22 +204,20 @@ impl<'a> Reduce<'a> {
 
 /// All items are reduced to one, by [`Reduce`].
 struct All;
-/// Some segments, by [`SegmentedReduce`].
-struct BySegment;
-/// Some runs, by [`RunReduce`].
-struct ByRun;
+/// The runs that these segments are, by [`RunReduce`].
+struct ByRun<'a>(&'a Typed<'a>);
 /// This many columns, by [`ColumnReduce`].
 struct Columns(usize);
 
 // ---- by segment and by column
 
 impl SegmentedReduce<'_> {
-    /// Loads the kernels and grows the workspace for calls with up to `n` items in any segments.
+    /// Loads the kernels and grows the workspace for calls with up to `n` items in such segments.
     ///
     /// # Errors
     /// [`Error::Undefined`], and those of [`crate::SegmentedReduce::prepare`].
     pub fn prepare(&self, ty: Type, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
-        self.0.op.with(NAME, ty, Prepare { cut: BySegment, n, workspace })
+        self.0.op.with(NAME, ty, Prepare { cut: &self.1.typed(NAME, false)?, n, workspace })
     }
 
     /// Returns the results in new memory where the input lies, one item a segment.
@@ -267,12 +265,12 @@ impl ColumnReduce<'_> {
 // ---- of runs
 
 impl RunReduce<'_> {
-    /// Loads the kernels and grows the workspace for calls with up to `n` items in any segments.
+    /// Loads the kernels and grows the workspace for calls with up to `n` items in such segments.
     ///
     /// # Errors
     /// [`Error::Undefined`], and those of [`crate::RunReduce::prepare`].
     pub fn prepare(&self, ty: Type, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
-        self.0.op.with(NAME, ty, Prepare { cut: ByRun, n, workspace })
+        self.0.op.with(NAME, ty, Prepare { cut: ByRun(&self.1.typed(NAME, false)?), n, workspace })
     }
 
     /// Returns the results in new memory where the input lies, one item a segment. On the device it
@@ -437,7 +435,7 @@ macro_rules! prepares {
 }
 prepares! {
     All: |reduce, _all| reduce;
-    BySegment: |reduce, _any| reduce.rows(1);
-    ByRun: |reduce, _any| reduce.heads::<[u8]>(&[]);
+    &Typed<'_>: |reduce, cut| reduce.by(cut);
+    ByRun<'_>: |reduce, runs| reduce.by_heads(runs.0);
     Columns: |reduce, columns| reduce.columns(columns.0);
 }

@@ -210,13 +210,11 @@ macro_rules! calls {
     };
 }
 calls! { Scan, |scan, _on_host| All; prepare n: "items", All }
-calls! { SegmentedScan, |scan, on_host| &scan.cut.typed(NAME, on_host)?; prepare n: "items in any segments", Segments }
+calls! { SegmentedScan, |scan, on_host| &scan.cut.typed(NAME, on_host)?; prepare n: "items in such segments", &scan.cut.typed(NAME, false)? }
 calls! { ColumnScan, |scan, _on_host| Columns(scan.columns); prepare rows: "rows of as many columns", Columns(scan.columns) }
 
 /// All items are scanned, by [`Scan`].
 struct All;
-/// Some segments, by [`SegmentedScan`].
-struct Segments;
 /// This many columns, by [`ColumnScan`].
 struct Columns(usize);
 
@@ -262,6 +260,6 @@ macro_rules! runs {
 }
 runs! {
     All, All: |scan, _all| scan, scan;
-    &Typed<'_>, Segments: |scan, cut| scan.by(cut), { let Segments = cut; scan.rows(1) };
+    &Typed<'_>, &Typed<'_>: |scan, cut| scan.by(cut), scan.by(cut);
     Columns, Columns: |scan, columns| scan.columns(columns.0), scan.columns(columns.0);
 }

@@ -210,6 +210,9 @@ impl host::Ends for Ends<'_> {
     fn begin(&self) -> usize {
         each_ends!(self, ends => ends.begin())
     }
+    fn columns(&self) -> Option<usize> {
+        each_ends!(self, ends => ends.columns())
+    }
     fn ended_before(&self, unit: usize, count: usize) -> usize {
         each_ends!(self, ends => ends.ended_before(unit, count))
     }

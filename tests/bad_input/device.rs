@@ -3,7 +3,9 @@
 use super::{STRATEGIES, assert_length, assert_too_long};
 use crate::common::stream;
 use parascan::cudarc::driver::{CudaContext, CudaStream};
-use parascan::{Error, NonZero, Strategy, Sum, Workspace, compact, cuda, expand, offsets, pack, partition, scan, sort};
+use parascan::{
+    Error, NonZero, Strategy, Sum, Workspace, compact, cuda, expand, offsets, pack, partition, reduce, scan, sort,
+};
 use std::sync::Arc;
 
 #[test]
@@ -119,6 +121,10 @@ fn memory_of_another_device() {
     assert_wrong_device(sum.workspace(&mut of_second).run_in_place(&mut a), "the output", (0, 1));
     assert!(first.clone_dtoh(&a).unwrap() == before, "nothing was written");
     assert!(second.clone_dtoh(&b).unwrap() == before, "nothing was written");
+    let items = first.clone_htod(&[7_u32; 5000]).unwrap();
+    let (offsets, length) = (second.clone_htod(&[0_u32, 5000]).unwrap(), second.clone_htod(&[9_u64]).unwrap());
+    assert_wrong_device(scan::<Sum, u32>().segments(&offsets).run(&items), "the segments", (1, 0));
+    assert_wrong_device(scan::<Sum, u32>().len(&length).run(&items), "the length", (1, 0));
     // Each error alone.
     sum.run_in_place(&mut a).unwrap();
     sum.workspace(&mut of_second).run_in_place(&mut b).unwrap();
@@ -179,6 +185,29 @@ fn memory_of_another_context() {
         let begins = first.clone_htod(&[0_u64]).unwrap();
         let packed = pack::<u32, u64>().run(&a, &begins, &lengths);
         assert!(matches!(packed, Err(Error::WrongContext { primitive: "pack", .. })), "{:?}", packed.map(drop));
+        // What says where segments begin, and the number of items.
+        let cuts = second.clone_htod(&[0_u32, 1000, 5000]).unwrap();
+        let flags = second.clone_htod(&[1_u8; 5000]).unwrap();
+        let words = second.clone_htod(&[7_u32; 157]).unwrap();
+        let length = second.clone_htod(&[9_u64]).unwrap();
+        let total = reduce::<Sum, u32>();
+        let keys = sort::<u32>();
+        assert_wrong_context(sum.segments(&cuts).run(&a), "scan", "the segments");
+        assert_wrong_context(sum.heads(&flags).run_in_place(&mut a), "scan", "the segments");
+        assert_wrong_context(sum.head_bits(&words).run(&a), "scan", "the segments");
+        assert_wrong_context(sum.by_key::<u32, _>(&b).run(&a), "scan", "the segments");
+        assert_wrong_context(total.segments(&cuts).run(&a), "reduce", "the segments");
+        assert_wrong_context(total.heads(&flags).run(&a), "reduce", "the segments");
+        assert_wrong_context(keys.segments(&cuts).run(&a), "sort", "the segments");
+        assert_wrong_context(keys.heads(&flags).run_in_place(&mut a), "sort", "the segments");
+        assert_wrong_context(sum.len(&length).run(&a), "scan", "the length");
+        assert_wrong_context(sum.rows(10).len(&length).run(&a), "scan", "the length");
+        assert_wrong_context(sum.columns(10).len(&length).run(&a), "scan", "the length");
+        assert_wrong_context(total.len(&length).run(&a), "reduce", "the length");
+        assert_wrong_context(total.rows(10).len(&length).run(&a), "reduce", "the length");
+        assert_wrong_context(total.columns(10).len(&length).run(&a), "reduce", "the length");
+        assert_wrong_context(keys.len(&length).run_in_place(&mut a), "sort", "the length");
+        assert_wrong_context(compact::<u32>().keep(NonZero).len(&length).run(&a), "compact", "the length");
         assert_eq!(first.clone_dtoh(&a).unwrap(), before, "nothing was written");
         assert_eq!(second.clone_dtoh(&b).unwrap(), before, "nothing was written");
         // Each stream alone, whatever its context is.

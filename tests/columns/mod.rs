@@ -12,6 +12,8 @@ use std::fmt::Debug;
 mod device;
 mod host;
 mod length;
+mod long;
+mod sizes;
 
 // ---- engines ------------------------------------------------------------------------------------
 

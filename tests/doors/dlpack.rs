@@ -3,12 +3,12 @@
 use crate::common::{Rng, any, assert_bytes, context, stream};
 use crate::dynamic::{Drawn, Place};
 use half::{bf16, f16};
+use parascan::Error;
 use parascan::dlpack::dlpark::DlpackFlags;
 use parascan::dlpack::dlpark::ffi::{DLDataType, DLDataTypeCode, DLDevice, DLDeviceType};
 use parascan::dlpack::dlpark::metadata::Dynamic;
 use parascan::dlpack::{self, Managed, ManagedTensorBase, Tensor, legacy, versioned};
 use parascan::dynamic::{Array, Op, Type, scan, sort};
-use parascan::{Error, dlpack::consumer_stream};
 use std::sync::Arc;
 
 /// Out, in, and through a primitive; in both layouts.
@@ -162,35 +162,34 @@ fn ownership() {
 /// The consumer's stream by the rule of the array API, and its order.
 #[test]
 fn streams() {
-    let Some(context) = context() else { return };
     let Some(stream) = stream() else { return };
-    // SAFETY: no stream of another stack is named.
-    unsafe {
-        assert!(consumer_stream(&context, Some(-1)).unwrap().is_none());
-        for (number, handle) in [(None, 1), (Some(1), 1), (Some(2), 2)] {
-            let named = consumer_stream(&context, number).unwrap().unwrap();
-            assert_eq!(named.cu_stream() as usize, handle);
-        }
-        for number in [0, -2, isize::MIN] {
-            assert!(matches!(consumer_stream(&context, Some(number)), Err(Error::Tensor { .. })));
-        }
+    for number in [0, -2, isize::MIN] {
+        let array = Array::from(stream.clone_htod(&[1_u32]).unwrap());
+        // SAFETY: no stream is named.
+        let given = unsafe { dlpack::export_to::<versioned::DLManagedTensorVersioned>(array, &[1], Some(number)) };
+        assert!(matches!(given, Err(Error::Tensor { .. })));
     }
     // A long chain of work on the array's stream, which the consumer's stream does not see unless it waits.
     let context = stream.context();
     let consumer = context.new_stream().unwrap();
+    let default = context.default_stream();
     for round in 0..20 {
+        // The legacy default stream by its number, or a stream by its handle.
+        let (number, named) = match round % 3 {
+            0 => (None, &default),
+            1 => (Some(1), &default),
+            _ => (Some(consumer.cu_stream() as isize), &consumer),
+        };
         let n = 1 << 22;
         let mut x = stream.clone_htod(&vec![1_u32; n]).unwrap();
         for _ in 0..8 {
             parascan::scan::<parascan::Max, u32>().run_in_place(&mut x).unwrap();
         }
         parascan::scan::<parascan::Sum, u32>().run_in_place(&mut x).unwrap();
-        let named = consumer.cu_stream() as isize;
         // SAFETY: the handle is that of a live stream of this context.
-        let named = unsafe { consumer_stream(context, Some(named)) }.unwrap().unwrap();
-        let given: legacy::Dlpack = dlpack::export(Array::from(x), &[n], Some(&named)).unwrap();
+        let given: legacy::Dlpack = unsafe { dlpack::export_to(Array::from(x), &[n], number) }.unwrap();
         // SAFETY: the tensor is a live one of this process, and nothing else accesses it.
-        let tensor = unsafe { Tensor::import(given, Some(&named)) }.unwrap();
+        let tensor = unsafe { Tensor::import(given, Some(named)) }.unwrap();
         let last = parascan::dynamic::reduce(Op::Last).run(tensor.view()).unwrap();
         assert_eq!(last.get(), Some(n as u32), "{round}");
     }

@@ -14,6 +14,9 @@ use parascan::{
 };
 use std::sync::Arc;
 
+mod select;
+mod sort;
+
 /// Where a call runs: on the host, or on the device of a stream.
 type Site<'s> = Option<&'s Arc<CudaStream>>;
 

@@ -1,7 +1,8 @@
 //! A device without a compiler, with a damaged compiler, and with cache folders of every kind.
 
 use crate::common::process::{Folder, again, pass, start};
-use crate::common::{Options, context, oracle, stream};
+use crate::common::segments::{Lengths, Segments, reduce_oracle, runs_oracle, scan_oracle};
+use crate::common::{Options, Rng, context, noise, oracle, stream};
 use crate::user::Gcd;
 use parascan::cudarc::driver::{CudaSlice, CudaStream};
 use parascan::{Error, Max, Sum, reduce, scan, sort};
@@ -104,35 +105,57 @@ fn no_compiler() {
     }
 }
 
-/// Scans, reductions and sorts by segments of three items, of every kind.
-fn by_segment(stream: &Arc<CudaStream>) -> Result<(), Error> {
-    let n = 30_000;
-    let x: Vec<u32> = (0..n).map(|i| (i * 7919 + 1) % 4001).collect();
-    let sums: Vec<u32> = x.chunks(3).map(|segment| segment.iter().sum()).collect();
-    let scans: Vec<u32> = x.chunks(3).flat_map(|s| [s[0], s[0] + s[1], s[0] + s[1] + s[2]]).collect();
+/// Scans, reductions and sorts by segment, of every kind. With `columns` the segments are rows too.
+fn by_segment(
+    stream: &Arc<CudaStream>,
+    rng: &mut Rng,
+    segments: &Segments,
+    columns: Option<usize>,
+) -> Result<(), Error> {
+    let x: Vec<u32> = noise(rng, segments.n);
+    let plain = Options { exclusive: false, init: None, reverse: false };
+    let scans = scan_oracle::<Sum, u32>(&x, segments, plain);
+    let sums = reduce_oracle::<Sum, u32>(&x, segments, None, 0);
+    let runs = runs_oracle::<Sum, u32>(&x, segments, None);
     let mut sorted = x.clone();
-    sorted.chunks_mut(3).for_each(<[u32]>::sort_unstable);
+    segments.of_scan().for_each(|segment| sorted[segment].sort_unstable());
     let items = stream.clone_htod(&x).unwrap();
     let host = |data: &CudaSlice<u32>| stream.clone_dtoh(data).unwrap();
     macro_rules! check {
-        ($method:ident $(<$t:ty>)?, $selectors:expr) => {{
-            let selectors = $selectors;
-            assert!(host(&scan::<Sum, u32>().$method$(::<$t, _>)?(selectors).run(&items)?) == scans);
-            assert!(host(&reduce::<Sum, u32>().$method$(::<$t, _>)?(selectors).run(&items)?) == sums);
-            assert!(host(&sort::<u32>().$method$(::<$t, _>)?(selectors).run(&items)?) == sorted);
+        ($method:ident, $selectors:expr, $sums:ident) => {{
+            let (selectors, what) = ($selectors, (stringify!($method), segments.n, columns));
+            assert!(host(&scan::<Sum, u32>().$method(selectors).run(&items)?) == scans, "scan {what:?}");
+            assert!(host(&reduce::<Sum, u32>().$method(selectors).run(&items)?) == $sums, "reduce {what:?}");
+            assert!(host(&sort::<u32>().$method(selectors).run(&items)?) == sorted, "sort {what:?}");
         }};
     }
-    check!(rows, 3);
-    check!(segments<u32>, &stream.clone_htod(&(0..=n / 3).map(|k| 3 * k).collect::<Vec<u32>>()).unwrap());
-    check!(segments<u64>, &stream.clone_htod(&(0..=u64::from(n) / 3).map(|k| 3 * k).collect::<Vec<u64>>()).unwrap());
-    check!(heads, &stream.clone_htod(&(0..n).map(|i| u8::from(i.is_multiple_of(3))).collect::<Vec<u8>>()).unwrap());
-    let word = |k: u32| (0..32).fold(0, |word, bit| word | u32::from((32 * k + bit).is_multiple_of(3)) << bit);
-    check!(head_bits<u32>, &stream.clone_htod(&(0..n.div_ceil(32)).map(word).collect::<Vec<u32>>()).unwrap());
-    check!(by_key, &stream.clone_htod(&(0..n).map(|i| (i / 3) as u8).collect::<Vec<u8>>()).unwrap());
-    check!(by_key, &stream.clone_htod(&(0..n).map(|i| (i / 3) as u16).collect::<Vec<u16>>()).unwrap());
-    check!(by_key, &stream.clone_htod(&(0..n).map(|i| i / 3).collect::<Vec<u32>>()).unwrap());
-    check!(by_key, &stream.clone_htod(&(0..n).map(|i| u64::from(i / 3) << 40).collect::<Vec<u64>>()).unwrap());
-    check!(by_key, &stream.clone_htod(&(0..n).map(|i| [(i / 3) as u8; 3]).collect::<Vec<[u8; 3]>>()).unwrap());
+    if let Some(columns) = columns {
+        check!(rows, columns, sums);
+    }
+    check!(segments, &stream.clone_htod(&segments.offsets::<u32>()).unwrap(), sums);
+    check!(segments, &stream.clone_htod(&segments.offsets::<u64>()).unwrap(), sums);
+    check!(heads, &stream.clone_htod(&segments.flags(rng)).unwrap(), runs);
+    check!(head_bits, &stream.clone_htod(&segments.words::<u32>(rng)).unwrap(), runs);
+    check!(by_key, &stream.clone_htod(&segments.keys::<u8>(rng)).unwrap(), runs);
+    check!(by_key, &stream.clone_htod(&segments.keys::<u16>(rng)).unwrap(), runs);
+    check!(by_key, &stream.clone_htod(&segments.keys::<u32>(rng)).unwrap(), runs);
+    check!(by_key, &stream.clone_htod(&segments.keys::<u64>(rng)).unwrap(), runs);
+    check!(by_key, &stream.clone_htod(&segments.keys::<[u8; 3]>(rng)).unwrap(), runs);
+    Ok(())
+}
+
+/// Lengths that take each kernel: segments of three items, one segment with half of all items, and rows of two
+/// lengths.
+fn by_segments_of_all_lengths(stream: &Arc<CudaStream>) -> Result<(), Error> {
+    let mut rng = Rng::new();
+    for n in [30_000, 2_000_001, 10_000_002] {
+        by_segment(stream, &mut rng, &Segments::rows(n / 3, 3), Some(3))?;
+        let half = Segments::draw(&mut rng, n, Lengths::Half, false);
+        by_segment(stream, &mut rng, &half, None)?;
+    }
+    for columns in [700, 20_000] {
+        by_segment(stream, &mut rng, &Segments::rows(2_000_000 / columns, columns), Some(columns))?;
+    }
     Ok(())
 }
 
@@ -141,7 +164,7 @@ fn by_segment(stream: &Arc<CudaStream>) -> Result<(), Error> {
 #[test]
 fn no_compiler_by_segment() {
     let Some(mut command) = again(no_compiler_by_segment) else {
-        match by_segment(&or_skip!(stream())) {
+        match by_segments_of_all_lengths(&or_skip!(stream())) {
             Err(e @ Error::NoCompiler { .. }) if env::var("PARASCAN_REQUIRE_PREBUILT").as_deref() != Ok("1") => {
                 eprintln!("skipped, no kernels by segment in this binary: {e}");
             }

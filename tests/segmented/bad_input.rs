@@ -2,6 +2,7 @@
 //! device the lengths are checked too, and bad offsets do no harm.
 
 use super::*;
+use parascan::cudarc::driver::CudaSlice;
 use parascan::{Block, Last, Strategy, Sum};
 
 /// The error of each call, none of which writes anything.
@@ -114,6 +115,7 @@ fn other_options_on_the_host() {
 fn offsets_on_the_device() {
     let mut engine = or_skip!(OnDevice::new());
     let mut rng = Rng::new();
+    let valid = Valid::calls(&engine, &mut rng);
     for n in [1, 1000, 100_000, 3_000_000] {
         for count in [1, 2, 100, 5000, 200_000] {
             for most in [n, n + 1, 10 * n, u32::MAX as usize] {
@@ -123,19 +125,55 @@ fn offsets_on_the_device() {
                     offsets.sort_unstable();
                 }
                 let wide: Vec<u64> = offsets.iter().map(|&offset| u64::from(offset) << [0, 20][rng.below(2)]).collect();
-                harmless(&mut engine, &mut rng, n, &offsets);
-                harmless(&mut engine, &mut rng, n, &wide);
+                harmless(&mut engine, &mut rng, n, &offsets, None, &valid);
+                harmless(&mut engine, &mut rng, n, &wide, None, &valid);
             }
         }
     }
 }
 
-fn harmless<I: Index + DeviceRepr>(engine: &mut OnDevice, rng: &mut Rng, n: usize, offsets: &[I]) {
+/// Offsets of any magnitude in no order, or one in ten of them among ascending ones; of a known length, and of one in
+/// memory. The lengths are those of one tile, of short inputs, of pieces and of more than 8 MiB.
+#[test]
+fn sanitize_bad_offsets() {
+    let mut engine = or_skip!(OnDevice::new());
+    let mut rng = Rng::new();
+    let valid = Valid::calls(&engine, &mut rng);
+    for n in [1, 5000, 400_000, 3_000_000] {
+        for (segments, every) in [(200, 1), (200, 10), (1 + n / 20, 1), (1 + n / 20, 10)] {
+            let mut bad = |bits: usize| {
+                let mut offset = |k: usize| match rng.below(every) {
+                    0 if rng.below(8) == 0 => usize::MAX >> (64 - bits),
+                    0 => rng.next() as usize >> (64 - bits + rng.below(bits)),
+                    _ => n * k / segments,
+                };
+                Segments { n, offsets: (0..=segments).map(&mut offset).collect() }
+            };
+            let (narrow, wide) = (bad(32).offsets::<u32>(), bad(64).offsets::<u64>());
+            for length in [None, Some(rng.below(n + 1))] {
+                harmless(&mut engine, &mut rng, n, &narrow, length, &valid);
+                harmless(&mut engine, &mut rng, n, &wide, length, &valid);
+            }
+        }
+    }
+}
+
+/// Scans and reduces by such offsets. With a `length` that is the number of items, which lies in memory.
+fn harmless<I: Index + DeviceRepr>(
+    engine: &mut OnDevice,
+    rng: &mut Rng,
+    n: usize,
+    offsets: &[I],
+    length: Option<usize>,
+    valid: &[Valid],
+) {
     let x: Vec<u32> = noise(rng, n);
     let source = Guarded::new(rng, 3, &x);
     let selectors = Guarded::new(rng, 1, offsets);
     let (input, offsets_in) = (engine.put(&source.all), engine.put(&selectors.all));
     let by = engine.view(&offsets_in, selectors.items.clone());
+    let length_in = length.map(|length| engine.put(&[length as u64]));
+    let what = (n, offsets.len(), length);
     for reverse in [false, true] {
         let room = Guarded::<u32>::room(rng, 5, n);
         let mut output = engine.put(&room.all);
@@ -143,22 +181,68 @@ fn harmless<I: Index + DeviceRepr>(engine: &mut OnDevice, rng: &mut Rng, n: usiz
         let scan = if reverse { scan.reverse() } else { scan };
         let (from, mut to) =
             (engine.view(&input, source.items.clone()), engine.view_mut(&mut output, room.items.clone()));
-        engine.scan_into(scan, &from, &mut to).unwrap();
+        match &length_in {
+            None => engine.scan_into(scan, &from, &mut to).unwrap(),
+            Some(length) => scan.workspace(&mut engine.workspace).len(length).run_into(&from, &mut to).unwrap(),
+        }
         let got = engine.get(&output);
-        room.assert_holds(&got, &got[room.items.clone()], &("scan", n, offsets.len()));
+        let written = length.unwrap_or(n);
+        room.assert_holds(&got, &got[room.items.clone()][..written], &("scan", what));
     }
     let room = Guarded::<u32>::room(rng, 5, offsets.len() - 1);
     let mut output = engine.put(&room.all);
     let (from, mut to) = (engine.view(&input, source.items.clone()), engine.view_mut(&mut output, room.items.clone()));
-    engine.reduce_into(reduce::<Sum, u32>().segments(&by), &from, &mut to).unwrap();
+    let reduce = reduce::<Sum, u32>().segments(&by);
+    match &length_in {
+        None => engine.reduce_into(reduce, &from, &mut to).unwrap(),
+        Some(length) => reduce.workspace(&mut engine.workspace).len(length).run_into(&from, &mut to).unwrap(),
+    }
     let got = engine.get(&output);
-    room.assert_holds(&got, &got[room.items.clone()], &("reduce", n, offsets.len()));
+    room.assert_holds(&got, &got[room.items.clone()], &("reduce", what));
     assert!(engine.get(&input) == source.all, "the input");
     assert!(bytemuck::cast_slice::<I, u8>(&engine.get(&offsets_in)) == bytemuck::cast_slice::<I, u8>(&selectors.all));
     // The workspace still serves.
-    let rows = Segments::rows(n, 1);
-    let kind = Kind::Rows(1);
-    check_reduce::<_, Sum, u32>(engine, rng, &x, &rows, kind, None, &"after bad offsets");
+    for valid in valid {
+        valid.check(engine, &what);
+    }
+}
+
+/// A scan and a reduction by valid offsets whose blocks draw tickets, and their results.
+struct Valid {
+    input: CudaSlice<u32>,
+    offsets: CudaSlice<u32>,
+    scanned: Vec<u32>,
+    reduced: Vec<u32>,
+}
+
+impl Valid {
+    /// One of 400 KB, whose reduction cuts the longest segment into pieces, and one of more than 8 MiB, whose reduction
+    /// goes over stretches.
+    fn calls(engine: &OnDevice, rng: &mut Rng) -> [Valid; 2] {
+        [100_000, 2_200_000].map(|n| {
+            let x: Vec<u32> = noise(rng, n);
+            let segments = Segments { n, offsets: (0..=200).map(|k| 100 * k).chain([n - 1000, n]).collect() };
+            let options = Options { exclusive: false, init: None, reverse: false };
+            Valid {
+                input: engine.put(&x),
+                offsets: engine.put(&segments.offsets()),
+                scanned: scan_oracle::<Sum, u32>(&x, &segments, options),
+                reduced: reduce_oracle::<Sum, u32>(&x, &segments, None, 0),
+            }
+        })
+    }
+
+    /// Whether the calls have these results with the engine's workspace.
+    #[track_caller]
+    fn check(&self, engine: &mut OnDevice, before: &dyn Debug) {
+        let (scan, reduce) = (scan::<Sum, u32>().segments(&self.offsets), reduce::<Sum, u32>().segments(&self.offsets));
+        // initcheck does not see what a bulk copy writes, so the output begins as zeros.
+        let mut scanned = engine.put(&vec![0; self.scanned.len()]);
+        scan.workspace(&mut engine.workspace).run_into(&self.input, &mut scanned).unwrap();
+        let reduced = reduce.workspace(&mut engine.workspace).run(&self.input).unwrap();
+        assert_same(&engine.get(&scanned), &self.scanned, &("a scan after bad offsets", before));
+        assert_same(&engine.get(&reduced), &self.reduced, &("a reduction after bad offsets", before));
+    }
 }
 
 #[test]

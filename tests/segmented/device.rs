@@ -9,11 +9,85 @@ use parascan::operators::{Compose, Matrix, Moments, Transitions};
 use parascan::{Device, Last, Max, Sum};
 use std::sync::Arc;
 
+// ---- tiles --------------------------------------------------------------------------------------
+
+/// Each range of lengths has a kernel of its own: the bytes of items behind which the ranges begin.
+pub(super) const RANGES: [usize; 3] = [0, 4 << 20, 32 << 20];
+
+/// The shapes of a scan's kernels, one for each range: warps of a block, and vectors of a lane.
+fn scan_shapes(size: usize) -> [[usize; 2]; 3] {
+    [[8, 3], [6, 7], [4, if size <= 2 { 11 } else { 13 }]]
+}
+
+/// The shapes of the kernels of a reduction of runs.
+fn run_shapes(size: usize) -> [[usize; 2]; 3] {
+    let warps = match size {
+        1 => 4,
+        2 => 6,
+        _ => 8,
+    };
+    [[8, 3], [6, 7], [warps, 11]]
+}
+
+/// Elements of `size` bytes in a tile of each kernel of a scan.
+pub(super) fn scan_tiles(size: usize) -> [usize; 3] {
+    scan_shapes(size).map(|shape| tile(shape, size))
+}
+
+/// Elements of `size` bytes in a tile of each kernel of a reduction of runs.
+pub(super) fn run_tiles(size: usize) -> [usize; 3] {
+    run_shapes(size).map(|shape| tile(shape, size))
+}
+
+/// As `Shape::fitted`: a lane owns an odd number of groups of vectors, and a block has fewer warps if not all fit.
+fn tile([warps, vectors]: [usize; 2], size: usize) -> usize {
+    // The fewest vectors that hold whole elements.
+    let group = (1..=size).find(|group| (16 * group).is_multiple_of(size)).expect("`size` vectors hold 16 elements");
+    let vectors = group * (vectors / (2 * group) * 2 + 1);
+    let warps = if group == 1 { warps } else { warps.min((44 << 10) / (512 * vectors)) };
+    warps * 32 * vectors * 16 / size
+}
+
+/// The shapes above are those of the library's tables. This needs no device.
+#[test]
+fn shapes_of_the_tables() {
+    const SCAN: &str = include_str!("../../src/cuda/scan/tuning.rs");
+    const SEGMENTED: &str = include_str!("../../src/cuda/segmented/tuning.rs");
+    const COMMON: &str = include_str!("../../src/cuda/tuning.rs");
+    let assert_has = |text: &str, piece: &str, times: usize| {
+        assert_eq!(text.matches(piece).count(), times, "the shapes of these tests are not the library's: {piece}");
+    };
+    assert_has(SCAN, "Tuning { architecture: ", 4);
+    for size in [1, 2, 4, 16] {
+        let [[a, b], [c, d], [e, f]] = scan_shapes(size);
+        let line = [
+            format!("Tuning {{ architecture: 75, element: {size}, ranges: ["),
+            format!("range(4 * MIB, {a}, {b}, 0),"),
+            format!("range(32 * MIB, {c}, {d}, 64),"),
+            format!("range(LONG, {e}, {f}, "),
+        ];
+        assert_has(SCAN, &line.join("\n        "), 1);
+        assert_eq!(run_shapes(size)[..2], scan_shapes(size)[..2]);
+    }
+    assert_eq!(run_shapes(1), scan_shapes(1), "the first line of the scan's table");
+    let [[two, vectors], [more, _]] = [2, 4].map(|size| run_shapes(size)[2]);
+    let lines = format!("&[TUNING[0], with_long_tiles({two}, TUNING[1]), with_long_tiles({more}, TUNING[3])]");
+    assert_has(SEGMENTED, &lines, 1);
+    assert_has(SEGMENTED, &format!("range(LONG, warps, {vectors}, 128)"), 1);
+    assert_has(SCAN, "let vectors = group * (self.vectors / (2 * group) * 2 + 1);", 1);
+    assert_has(SCAN, "Shape { warps: self.warps.min(BLOCK_BYTES / (32 * 16 * vectors)), vectors }", 1);
+    assert_has(COMMON, "BLOCK_BYTES: usize = 44 << 10;", 1);
+    assert_eq!((scan_tiles(32)[0], scan_tiles(12), run_tiles(12)), (256, [1024, 2304, 2560], [1024, 2304, 3072]));
+    assert_eq!((run_tiles(1), run_tiles(4)), ([12_288, 21_504, 22_528], [3072, 5376, 11_264]));
+}
+
+// ---- the suite ----------------------------------------------------------------------------------
+
 impl Engine for OnDevice {
     const NONE_IS_ZERO: bool = true;
 
     fn tile(size: usize) -> usize {
-        8 * 32 * 3 * 16 / size
+        scan_tiles(size)[0]
     }
 
     fn scan<Op: Operator<T>, T: Sample, C: Segmentation<Device>>(
@@ -282,6 +356,42 @@ fn long() {
         check_scan::<_, Sum, u32, true>(&mut engine, &mut rng, x, &rows, kind, options, Call::Into, &"rows");
         check_reduce::<_, Sum, u32>(&mut engine, &mut rng, x, &rows, kind, Some(5), &"rows");
     }
+}
+
+/// A matrix of determinant 1: a product of any number of them depends on each. Two hundred random matrices have a
+/// product of zeros.
+pub(super) fn unimodular(rng: &mut Rng) -> Matrix<u64> {
+    let (a, b) = (rng.next(), rng.next());
+    Matrix { m00: 1, m01: a, m10: b, m11: a.wrapping_mul(b).wrapping_add(1) }
+}
+
+/// One segment of half of all items, and one of all, across the tiles of the kernels for more than 32 MiB.
+#[test]
+fn one_long_segment() {
+    fn walk<Op: Operator<T>, T: Sample>(engine: &mut OnDevice, draw: fn(&mut Rng) -> T) {
+        let mut rng = Rng::new();
+        let n = (34 << 20) / size_of::<T>() + rng.below(1000);
+        let x: Vec<T> = (0..n).map(|_| draw(&mut rng)).collect();
+        for lengths in [Lengths::Half, Lengths::One] {
+            let segments = Segments::draw(&mut rng, n, lengths, false);
+            for (k, kind) in [Kind::Offsets32, Kind::Flags].into_iter().enumerate() {
+                for reverse in [false, true] {
+                    let options = Options { exclusive: true, init: Some(draw(&mut rng)), reverse };
+                    let call = [Call::Into, Call::InPlace][(k + usize::from(reverse)) % 2];
+                    check_scan::<_, Op, T, false>(engine, &mut rng, &x, &segments, kind, options, call, &lengths);
+                }
+            }
+            for (kind, init) in [(Kind::Offsets32, None), (Kind::Offsets64, Some(x[0]))] {
+                check_reduce::<_, Op, T>(engine, &mut rng, &x, &segments, kind, init, &lengths);
+            }
+            for (kind, init) in [(Kind::Flags, None), (Kind::Keys(4), Some(x[0]))] {
+                runs::check_runs::<_, Op, T, false>(engine, &mut rng, &x, &segments, kind, init, &lengths);
+            }
+        }
+    }
+    let mut engine = or_skip!(OnDevice::new());
+    walk::<Last, u64>(&mut engine, Rng::next);
+    walk::<Compose, Matrix<u64>>(&mut engine, unimodular);
 }
 
 /// A prepared workspace serves every length up to the prepared one, and does not grow.

@@ -87,3 +87,64 @@ fn replays() {
         assert_same(&stream.clone_dtoh(&lasts).unwrap(), &expected, &replay);
     }
 }
+
+/// Inputs of which a reduction cuts long segments into pieces. Replays have even segments, one segment of nine tenths,
+/// descending offsets, and even segments again. The results of descending offsets may be any; nothing else changes.
+#[test]
+fn replays_of_short_inputs() {
+    if !is_alone(replays_of_short_inputs) {
+        return;
+    }
+    let context = or_skip!(context());
+    // SAFETY: one stream is used, so there is nothing to track.
+    unsafe { context.disable_event_tracking() };
+    let stream = context.new_stream().unwrap();
+    let mut rng = Rng::new();
+    let mut workspace = Workspace::new(&stream);
+    for bytes in [700_000, 6_000_000] {
+        let (n, segments) = (bytes / size_of::<u32>() + rng.below(1000), 800);
+        let mut input = stream.alloc_zeros::<u32>(n).unwrap();
+        let mut offsets = stream.alloc_zeros::<u32>(segments + 1).unwrap();
+        let [of_scan, of_reduce] = [n, segments].map(|room| Guarded::<u32>::room(&mut rng, 1, room));
+        let [mut scanned, mut reduced] = [&of_scan, &of_reduce].map(|room| stream.clone_htod(&room.all).unwrap());
+        let (sums, totals) = (scan::<Sum, u32>().segments(&offsets), reduce::<Sum, u32>().segments(&offsets));
+        sums.prepare(n, &mut workspace).unwrap();
+        totals.prepare(n, &mut workspace).unwrap();
+        let held = workspace.bytes();
+        stream.begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL).unwrap();
+        let mut to = scanned.slice_mut(of_scan.items.clone());
+        sums.workspace(&mut workspace).run_into(&input, &mut to).unwrap();
+        let mut to = reduced.slice_mut(of_reduce.items.clone());
+        totals.workspace(&mut workspace).run_into(&input, &mut to).unwrap();
+        let flags = CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
+        let graph = stream.end_capture(flags).unwrap().expect("a graph");
+        assert_eq!(workspace.bytes(), held, "a prepared workspace does not grow");
+
+        let even: Vec<usize> = (0..=segments).map(|k| n * k / segments).collect();
+        let half = segments / 2;
+        let one = (0..=segments)
+            .map(|k| if k <= half { n / 20 * k / half } else { n - n / 20 * (segments - k) / (half - 1) });
+        let one: Vec<usize> = one.collect();
+        let descending = even.iter().rev().copied().collect();
+        for (replay, begins) in [even.clone(), one, descending, even].into_iter().enumerate() {
+            let (x, in_order) = (noise::<u32>(&mut rng, n), begins.is_sorted());
+            let segments = Segments { n, offsets: begins };
+            stream.memcpy_htod(&x, &mut input).unwrap();
+            stream.memcpy_htod(&segments.offsets::<u32>(), &mut offsets).unwrap();
+            stream.memcpy_htod(&of_scan.all, &mut scanned).unwrap();
+            stream.memcpy_htod(&of_reduce.all, &mut reduced).unwrap();
+            graph.launch().unwrap();
+            let (scanned, reduced) = (stream.clone_dtoh(&scanned).unwrap(), stream.clone_dtoh(&reduced).unwrap());
+            let (mut sums, mut totals) = (scanned[1..=n].to_vec(), reduced[of_reduce.items.clone()].to_vec());
+            if in_order {
+                let options = Options { exclusive: false, init: None, reverse: false };
+                sums = scan_oracle::<Sum, u32>(&x, &segments, options);
+                totals = reduce_oracle::<Sum, u32>(&x, &segments, None, 0);
+            }
+            of_scan.assert_holds(&scanned, &sums, &(n, replay));
+            of_reduce.assert_holds(&reduced, &totals, &(n, replay));
+            assert_same(&stream.clone_dtoh(&input).unwrap(), &x, &(n, replay));
+            assert_same(&stream.clone_dtoh(&offsets).unwrap(), &segments.offsets::<u32>(), &(n, replay));
+        }
+    }
+}

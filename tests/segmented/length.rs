@@ -1,5 +1,6 @@
 //! Numbers of items that lie in memory, by segment: whatever lies beyond them is neither read nor written.
 
+use super::device::{run_tiles, scan_tiles};
 use super::*;
 use crate::common::context;
 use crate::common::engines::Buffers;
@@ -259,6 +260,112 @@ macro_rules! counted_suites {
 counted_suites! {
     host OnHost, 1 << 18;
     device or_skip!(OnDevice::new()), 1 << 21;
+}
+
+/// In a memory of more than 32 MiB the kernels of the longest inputs run, whatever the number of items is. Inputs and
+/// outputs are views that begin at item 1.
+#[test]
+fn few_items_of_a_long_memory() {
+    let engine = or_skip!(OnDevice::new());
+    let mut rng = Rng::new();
+    let rng = &mut rng;
+    let most = (40 << 20) / size_of::<u32>();
+    let [scan_tile, run_tile] = [scan_tiles(4), run_tiles(4)].map(|tiles| tiles[2]);
+    let x: Vec<u32> = noise(rng, most);
+    let segments = Segments::draw(rng, most, Lengths::Below(100_000), true);
+    let (source, room, one) = (Guarded::new(rng, 1, &x), Guarded::room(rng, 1, most), Guarded::room(rng, 1, 1));
+    let memory = engine.put(&source.all);
+    let (offsets, flags) = (engine.put(&segments.offsets::<u32>()), engine.put(&segments.flags(rng)));
+    let tiles = [scan_tile, run_tile].map(|tile| [tile, 3 * tile + 1]);
+    let counts = [0, 1, most / 64, most / 2 - 1, most / 2, most / 2 + 1, most];
+    for n in counts.into_iter().chain(tiles.into_iter().flatten()) {
+        let length = engine.put(&[n as u64]);
+        let all = options::<Sum, u32>(rng, Draw::Any);
+        let options = all[rng.below(all.len())];
+        let (scan, reduce, what) = (builder::<Sum, u32>(options), reduce::<Sum, u32>(), &(n, options));
+        macro_rules! assert_holds {
+            ($builder:expr, $most:expr, $expected:expr) => {{
+                let (from, mut output) = (memory.slice(1..1 + $most), engine.put(&room.all));
+                $builder.len(&length).run_into(&from, &mut output.slice_mut(1..1 + $most)).unwrap();
+                room.assert_holds(&engine.get(&output), &$expected, &(stringify!($builder), $most, what));
+            }};
+        }
+        let (items, of_items) = (&x[..n], cut(&segments, n));
+        let scanned = scan_oracle::<Sum, u32>(items, &of_items, options);
+        assert_holds!(scan.segments(&offsets), most, scanned);
+        assert_holds!(scan.heads(&flags), most, scanned);
+        assert_holds!(reduce.segments(&offsets), most, reduce_oracle::<Sum, u32>(items, &of_items, None, 0));
+
+        let (mut output, mut count) = (engine.put(&room.all), engine.put(&one.all));
+        let (from, mut to) = (memory.slice(source.items.clone()), output.slice_mut(room.items.clone()));
+        reduce.heads(&flags).len(&length).run_into(&from, &mut to, &mut count.slice_mut(1..2)).unwrap();
+        let runs = runs_oracle::<Sum, u32>(items, &of_items, None);
+        room.assert_holds(&engine.get(&output), &runs, &("runs", what));
+        one.assert_holds(&engine.get(&count), &[runs.len() as u64], &("runs", what));
+
+        // A warp takes rows of 1000 whole. Tiles and stretches cut those of 100 003.
+        for columns in [1000, 100_003] {
+            let rows = Segments::rows(most / columns, columns);
+            let n = n.min(rows.n);
+            let scanned = scan_oracle::<Sum, u32>(&x[..n], &cut(&rows, n), options);
+            assert_holds!(scan.rows(columns), rows.n, scanned);
+            let whole = Segments::rows(n / columns, columns);
+            assert_holds!(reduce.rows(columns), rows.n, reduce_oracle::<Sum, u32>(&x[..whole.n], &whole, None, 0));
+        }
+    }
+    assert!(engine.get(&memory) == source.all, "the input");
+}
+
+/// One workspace serves every number of items, and calls of a known length between them: its words stay zero. A
+/// reduction of the shorter input cuts the long segment into pieces. That of the longer one goes over stretches.
+#[test]
+fn prepared_once() {
+    let OnDevice { stream, mut workspace, .. } = or_skip!(OnDevice::new());
+    let mut rng = Rng::new();
+    let options = Options { exclusive: false, init: None, reverse: false };
+    for most in [1_500_000, 3_000_000] {
+        let x: Vec<u32> = noise(&mut rng, most);
+        let begins = (0..=200).map(|k| 9 * k);
+        let segments = Segments { n: most, offsets: begins.chain([most - 1000, most - 3]).collect() };
+        let input = stream.clone_htod(&x).unwrap();
+        let offsets = stream.clone_htod(&segments.offsets::<u32>()).unwrap();
+        let flags = stream.clone_htod(&segments.flags(&mut rng)).unwrap();
+        let mut length = stream.alloc_zeros::<u64>(1).unwrap();
+        let mut scanned = stream.alloc_zeros::<u32>(most).unwrap();
+        let mut reduced = stream.alloc_zeros::<u32>(segments.offsets.len() - 1).unwrap();
+        let (mut runs, mut count) = (scanned.clone(), length.clone());
+        let (sums, totals) = (scan::<Sum, u32>().segments(&offsets), reduce::<Sum, u32>().segments(&offsets));
+        let run_totals = reduce::<Sum, u32>().heads(&flags);
+        sums.prepare(most, &mut workspace).unwrap();
+        totals.prepare(most, &mut workspace).unwrap();
+        run_totals.prepare(most, &mut workspace).unwrap();
+        sums.len(&length).prepare(most, &mut workspace).unwrap();
+        totals.len(&length).prepare(most, &mut workspace).unwrap();
+        run_totals.len(&length).prepare(most, &mut workspace).unwrap();
+        let held = workspace.bytes();
+        for (n, is_known) in [most, 0, 1, most / 2, 70, most].into_iter().flat_map(|n| [(n, false), (most, true)]) {
+            if is_known {
+                sums.workspace(&mut workspace).run_into(&input, &mut scanned).unwrap();
+                totals.workspace(&mut workspace).run_into(&input, &mut reduced).unwrap();
+                run_totals.workspace(&mut workspace).run_into(&input, &mut runs, &mut count).unwrap();
+            } else {
+                stream.memcpy_htod(&[n as u64], &mut length).unwrap();
+                sums.workspace(&mut workspace).len(&length).run_into(&input, &mut scanned).unwrap();
+                totals.workspace(&mut workspace).len(&length).run_into(&input, &mut reduced).unwrap();
+                let run_totals = run_totals.workspace(&mut workspace).len(&length);
+                run_totals.run_into(&input, &mut runs, &mut count).unwrap();
+            }
+            let (items, of_items, what) = (&x[..n], cut(&segments, n), &(n, is_known, most));
+            let expected = scan_oracle::<Sum, u32>(items, &of_items, options);
+            assert_same(&stream.clone_dtoh(&scanned.slice(..n)).unwrap(), &expected, what);
+            let expected = reduce_oracle::<Sum, u32>(items, &of_items, None, 0);
+            assert_same(&stream.clone_dtoh(&reduced).unwrap(), &expected, what);
+            let expected = runs_oracle::<Sum, u32>(items, &of_items, None);
+            assert_eq!(stream.clone_dtoh(&count).unwrap(), [expected.len() as u64], "{what:?}");
+            assert_same(&stream.clone_dtoh(&runs.slice(..expected.len())).unwrap(), &expected, what);
+            assert_eq!(workspace.bytes(), held, "a prepared workspace does not grow");
+        }
+    }
 }
 
 /// A short walk for the sanitizers.

@@ -1,10 +1,11 @@
-//! Past 2^32 items, in segments of 64 on average.
+//! Past 2^32 items.
 
 use super::*;
 use crate::common::{much_memory, stream};
-use parascan::{Sum, Workspace, sort};
+use parascan::{Max, Sum, Workspace, sort};
 use rayon::prelude::*;
 
+/// Segments of 64 items on average.
 #[test]
 fn past_2_to_the_32() {
     let stream = or_skip!(stream());
@@ -70,4 +71,96 @@ fn past_2_to_the_32() {
         sorted.sort_unstable();
         assert_eq!(got[segment], sorted, "segment {k} sorted");
     });
+}
+
+/// The least number of items past 2^32 that are whole rows.
+pub(crate) fn whole_rows(columns: usize) -> usize {
+    (1 << 32) / columns * columns + columns
+}
+
+/// The item of `rising` that alone is 255.
+pub(crate) const GREATEST: usize = (1 << 32) + 1;
+
+/// Bytes below 200 with 55 greater ones among them, from 200 up to 254, and then 255.
+pub(crate) fn rising(rng: &mut Rng, n: usize) -> Vec<u8> {
+    let mut x = rng.bytes(n);
+    x.par_iter_mut().for_each(|byte| *byte %= 200);
+    let mut places: Vec<usize> = (200..255).map(|_| rng.below(1 << 32)).collect();
+    places.sort_unstable();
+    for (place, value) in places.into_iter().zip(200..) {
+        x[place] = value;
+    }
+    x[GREATEST] = 255;
+    x
+}
+
+/// Checks an inclusive scan: each item is the combination of the item `before(i)` of the scan and of item i of `x`, or
+/// without one before is item i of `x`.
+pub(crate) fn assert_scanned(
+    got: &[u8],
+    x: &[u8],
+    combine: impl Fn(u8, u8) -> u8 + Sync,
+    before: impl Fn(usize) -> Option<usize> + Sync,
+    what: &str,
+) {
+    assert_eq!(got.len(), x.len(), "{what}");
+    (0..x.len()).into_par_iter().for_each(|i| {
+        let expected = before(i).map_or(x[i], |before| combine(got[before], x[i]));
+        assert_eq!(got[i], expected, "item {i} by {what}");
+    });
+}
+
+/// Maxima of short rows, of longer ones and of two rows of 2^31 items; of runs by head bits; and of all items, of which
+/// the greatest is nearly the last.
+#[test]
+fn maxima_past_2_to_the_32() {
+    let stream = or_skip!(stream());
+    let _memory = much_memory();
+    let mut rng = Rng::new();
+    let columns = [7, 1000, (1 << 31) + 3];
+    let n = columns.map(whole_rows).into_iter().max().expect("three shapes");
+    let x = rising(&mut rng, n);
+    let mut workspace = Workspace::new(&stream);
+    let input = stream.clone_htod(&x).unwrap();
+    let mut output = stream.alloc_zeros::<u8>(n).unwrap();
+    let mut got = vec![0; n];
+    for columns in columns {
+        let (n, what) = (whole_rows(columns), format!("rows of {columns}"));
+        let from = input.slice(..n);
+        stream.memset_zeros(&mut output).unwrap();
+        let scan = scan::<Max, u8>().rows(columns).workspace(&mut workspace);
+        scan.run_into(&from, &mut output.slice_mut(..n)).unwrap();
+        stream.memcpy_dtoh(&output.slice(..n), &mut got[..n]).unwrap();
+        assert_scanned(&got[..n], &x[..n], u8::max, |i| (!i.is_multiple_of(columns)).then(|| i - 1), &what);
+        let reduced = reduce::<Max, u8>().rows(columns).workspace(&mut workspace).run(&from).unwrap();
+        let reduced = stream.clone_dtoh(&reduced).unwrap();
+        assert_eq!(reduced.len(), n / columns, "{what}");
+        // The last item of a row of the scan is its maximum.
+        reduced.par_iter().enumerate().for_each(|(row, &greatest)| {
+            assert_eq!(greatest, got[row * columns + columns - 1], "row {row} of {columns}");
+        });
+    }
+
+    // Three words in four have no head.
+    let words: Vec<u64> =
+        rng.bytes(n.div_ceil(64)).iter().map(|&byte| 1_u64.checked_shl(byte.into()).unwrap_or(0)).collect();
+    let is_head = |i: usize| i == 0 || words[i / 64] >> (i % 64) & 1 != 0;
+    let ends: Vec<usize> = (1..=n).into_par_iter().filter(|&i| i == n || is_head(i)).collect();
+    let bits = stream.clone_htod(&words).unwrap();
+    stream.memset_zeros(&mut output).unwrap();
+    let scan = scan::<Max, u8>().head_bits::<u64, _>(&bits).workspace(&mut workspace);
+    scan.run_into(&input, &mut output).unwrap();
+    stream.memcpy_dtoh(&output, &mut got).unwrap();
+    assert_scanned(&got, &x, u8::max, |i| (!is_head(i)).then(|| i - 1), "head bits");
+    let runs = reduce::<Max, u8>().head_bits::<u64, _>(&bits).workspace(&mut workspace).run(&input).unwrap();
+    let runs = stream.clone_dtoh(&runs).unwrap();
+    assert_eq!(runs.len(), ends.len(), "runs");
+    runs.par_iter().zip(&ends).for_each(|(&greatest, &end)| {
+        assert_eq!(greatest, got[end - 1], "the run that ends before item {end}");
+    });
+
+    let all = reduce::<Max, u8>().rows(n).workspace(&mut workspace).run(&input).unwrap();
+    assert_eq!(stream.clone_dtoh(&all).unwrap(), [255]);
+    assert_eq!(reduce::<Max, u8>().workspace(&mut workspace).run(&input).unwrap(), 255);
+    assert_eq!(reduce::<Max, u8>().workspace(&mut workspace).position(&input).unwrap(), GREATEST);
 }

@@ -19,10 +19,11 @@ mod device;
 mod graph;
 mod host;
 mod length;
-mod long;
+pub(crate) mod long;
 mod properties;
 mod runs;
 mod same_bits;
+pub(crate) mod sizes;
 mod sort;
 mod strided;
 
@@ -169,6 +170,7 @@ enum Call {
     Into,
     InPlace,
 }
+const CALLS: [Call; 3] = [Call::New, Call::Into, Call::InPlace];
 
 /// Checks one call of a scan by segments that the builder has got already.
 fn check_scan_by<E: Engine, Op: Operator<T>, T: Sample, C: Segmentation<E::Place>>(
@@ -355,7 +357,6 @@ fn check<E: Engine, Op: Operator<T>, T: Sample, const EVERY: bool>(
     all: bool,
 ) {
     let kinds = const { kinds(EVERY) };
-    const CALLS: [Call; 3] = [Call::New, Call::Into, Call::InPlace];
     let draw = Draw::exact_for::<Op, T>();
     let x: Vec<T> = data(rng, draw, n);
     let gaps = rng.below(2) == 0;

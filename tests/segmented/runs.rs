@@ -1,8 +1,10 @@
 //! Reductions of runs, on both engines: the results, the keys, the count, and outputs that are too
 //! short.
 
+use super::device::{RANGES, run_tiles, scan_tiles};
 use super::*;
 use crate::common::segments::runs_oracle;
+use parascan::operators::Moments;
 use parascan::{Last, Max, Sum};
 
 /// Checks a reduction of runs into new memory and into the caller's, which has room for some more
@@ -153,11 +155,60 @@ fn whole_tiles_on_the_host() {
     whole_tiles(&mut OnHost, &[64, 8192, 1 << 18]);
 }
 
-/// Whole tiles of each kernel, in lengths for which it is taken (src/cuda/scan/tuning.rs).
+/// Whole tiles of each kernel, in lengths for which it is taken.
 #[test]
 fn whole_tiles_on_the_device() {
     let mut engine = or_skip!(OnDevice::new());
-    whole_tiles(&mut engine, &[8 * 32 * 3 * 4, 6 * 32 * 7 * 4 * 200, 4 * 32 * 13 * 4 * 1300]);
+    let [short, middle, long] = run_tiles(size_of::<u32>());
+    whole_tiles(&mut engine, &[short, 200 * middle, 750 * long]);
+}
+
+/// One and three tiles of each kernel, and an item more or less, by flags and by keys. Whole tiles before them make the
+/// input long enough for its kernel.
+fn around_tiles<Op: Operator<T>, T: Sample, const EVERY: bool>(engine: &mut OnDevice) {
+    let mut rng = Rng::new();
+    let rng = &mut rng;
+    let (size, draw, start) = (size_of::<T>(), Draw::exact_for::<Op, T>(), rng.below(6));
+    let all = options::<Op, T>(rng, draw);
+    for (range, begin) in RANGES.into_iter().enumerate() {
+        for (is_scan, tile) in [(true, scan_tiles(size)[range]), (false, run_tiles(size)[range])] {
+            let before = (begin / size).next_multiple_of(tile);
+            let x: Vec<T> = data(rng, draw, before + 3 * tile + 1);
+            for (k, n) in [1, 3].into_iter().flat_map(|tiles| [0, 1, 2].map(|more| tiles * tile - 1 + more)).enumerate()
+            {
+                let (x, lengths) = (&x[..before + n], [Lengths::Fixed(3), Lengths::Below(2000), Lengths::One][k % 3]);
+                let segments = Segments::draw(rng, x.len(), lengths, false);
+                let what = &(tile, lengths);
+                // The longest inputs take long, so each has one of the two kinds.
+                for j in 0..if range < 2 { 2 } else { 1 } {
+                    let kind = [Kind::Flags, Kind::Keys(4)][(start + k + j) % 2];
+                    if is_scan {
+                        let (options, call) = (all[rng.below(all.len())], CALLS[rng.below(3)]);
+                        check_scan::<_, Op, T, EVERY>(engine, rng, x, &segments, kind, options, call, what);
+                    } else {
+                        let init = (rng.below(2) == 0).then(|| x[0]);
+                        check_runs::<_, Op, T, EVERY>(engine, rng, x, &segments, kind, init, what);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn around_tiles_of_1_byte() {
+    let mut engine = or_skip!(OnDevice::new());
+    around_tiles::<Sum, u8, false>(&mut engine);
+}
+#[test]
+fn around_tiles_of_4_bytes() {
+    let mut engine = or_skip!(OnDevice::new());
+    around_tiles::<Sum, u32, true>(&mut engine);
+}
+#[test]
+fn around_tiles_of_12_bytes() {
+    let mut engine = or_skip!(OnDevice::new());
+    around_tiles::<Last, Moments<f32>, false>(&mut engine);
 }
 
 /// Keys of a word's size that lie at no multiple of it are compared and copied byte by byte.

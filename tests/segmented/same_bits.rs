@@ -2,7 +2,7 @@
 //! whatever else the device runs.
 
 use super::*;
-use crate::common::{assert_bytes, context};
+use crate::common::{ON_DEVICE, assert_bytes, context};
 use parascan::operators::{Moments, Variance};
 use parascan::{Product, Sum, Workspace};
 
@@ -79,4 +79,72 @@ fn product_f64() {
 #[test]
 fn variance() {
     same_bits::<Variance, Moments<f32>>(|x| Moments::of(x as f32));
+}
+
+/// Rows that lanes, warps and blocks take whole, short inputs, pieces of a long segment, and runs.
+#[test]
+fn rows_pieces_and_runs() {
+    let mut rng = Rng::new();
+    let device = context().map(|context| (context.new_stream().unwrap(), context.new_stream().unwrap()));
+    for n in [60_000 + rng.below(1000), 400_000 + rng.below(1000)] {
+        let x: Vec<f32> = (0..n).map(|_| 0.5 + rng.below(1 << 24) as f32 / (1 << 24) as f32).collect();
+        let segments = Segments { n, offsets: (0..=200).map(|k| 10 * k).chain([n - 1000, n]).collect() };
+        let keys = Segments::draw(&mut rng, n, Lengths::Below(5000), false).keys::<u32>(&mut rng);
+        let offsets = segments.offsets::<u32>();
+        // The results of all calls, in the same order each time.
+        macro_rules! all {
+            ($input:expr, $offsets:expr, $keys:expr, |$builder:ident| $sited:expr, $get:expr) => {{
+                let mut results: Vec<Vec<f32>> = Vec::new();
+                for columns in [7, 100, 3000, 20_000] {
+                    let rows = $input(n / columns * columns);
+                    let $builder = scan::<Sum, f32>().rows(columns);
+                    results.push($get($sited.run(&rows).unwrap()));
+                    let $builder = reduce::<Sum, f32>().rows(columns);
+                    results.push($get($sited.run(&rows).unwrap()));
+                }
+                let $builder = scan::<Sum, f32>().segments($offsets);
+                results.push($get($sited.run(&$input(n)).unwrap()));
+                let $builder = reduce::<Sum, f32>().segments($offsets);
+                results.push($get($sited.run(&$input(n)).unwrap()));
+                let $builder = reduce::<Sum, f32>().by_key::<u32, _>($keys);
+                results.push($get($sited.run(&$input(n)).unwrap()));
+                results
+            }};
+        }
+        let assert_first = |first: &mut Option<Vec<Vec<f32>>>, got: Vec<Vec<f32>>, what: &str| {
+            let first = first.get_or_insert_with(|| got.clone());
+            for (k, (got, first)) in got.iter().zip(first).enumerate() {
+                assert_bytes(got, first, &(what, n, "call", k));
+            }
+        };
+        let mut first = None;
+        for threads in [1, 3] {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            let got = pool.install(|| all!(|upto: usize| &x[..upto], &offsets, &keys, |sum| sum, |sums| sums));
+            assert_first(&mut first, got, "on the host");
+        }
+        if !ON_DEVICE {
+            continue;
+        }
+        let Some((stream, noise)) = &device else { continue };
+        let mut workspace = Workspace::new(stream);
+        let (offsets, keys) = (stream.clone_htod(&offsets).unwrap(), stream.clone_htod(&keys).unwrap());
+        let mut first = None;
+        for run in 0..6 {
+            let skip = run % 4;
+            let input = stream.clone_htod(&[&x[..skip], &x].concat()).unwrap();
+            // Another kernel, so that blocks end in another order.
+            let other = noise.alloc_zeros::<u32>((1 + run) << 20).unwrap();
+            let busy = scan::<Sum, u32>().run(&other).unwrap();
+            let got = all!(
+                |upto: usize| input.slice(skip..skip + upto),
+                &offsets,
+                &keys,
+                |sum| sum.workspace(&mut workspace),
+                |sums| stream.clone_dtoh(&sums).unwrap()
+            );
+            assert_first(&mut first, got, "on the device");
+            drop(busy);
+        }
+    }
 }

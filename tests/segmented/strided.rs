@@ -1,32 +1,42 @@
 //! Rows with a stride, on both engines, against plain loops over the rows.
 
+use super::device::unimodular;
+use super::sizes::{AddFirst, Three};
 use super::*;
+use crate::common::{oracle, total};
 use parascan::cudarc::driver::CudaSlice;
+use parascan::operators::{Compose, Matrix};
 use parascan::{Max, Sum, sort};
 
 /// A part of a wider matrix, and its rows.
-struct Part {
+struct Part<T = u32> {
     columns: usize,
     stride: usize,
-    x: Vec<u32>,
+    x: Vec<T>,
 }
 
 impl Part {
     fn draw(rng: &mut Rng, columns: usize, gap: usize, rows: usize) -> Part {
+        Part::of(rng, columns, gap, rows, noise)
+    }
+}
+
+impl<T: Pod> Part<T> {
+    fn of(rng: &mut Rng, columns: usize, gap: usize, rows: usize, items: fn(&mut Rng, usize) -> Vec<T>) -> Part<T> {
         let stride = columns + gap;
         // What lies between rows may be missing behind the last one, or some of it.
         let n = (rows * stride).saturating_sub(rng.below(gap + 1));
-        Part { columns, stride, x: noise(rng, n) }
+        Part { columns, stride, x: items(rng, n) }
     }
     fn rows(&self) -> impl Iterator<Item = Range<usize>> {
         (0..self.x.len()).step_by(self.stride).map(|begin| begin..begin + self.columns)
     }
     /// Applies `change` to each row of a copy: in place, and side by side.
-    fn changed(&self, x: &[u32], change: impl Fn(&[u32]) -> Vec<u32>) -> (Vec<u32>, Vec<u32>) {
+    fn changed(&self, x: &[T], change: impl Fn(&[T]) -> Vec<T>) -> (Vec<T>, Vec<T>) {
         self.changed_upto(usize::MAX, x, change)
     }
     /// The same of the first `n` items in rows, by `len`: the last row may have fewer than others.
-    fn changed_upto(&self, n: usize, x: &[u32], change: impl Fn(&[u32]) -> Vec<u32>) -> (Vec<u32>, Vec<u32>) {
+    fn changed_upto(&self, n: usize, x: &[T], change: impl Fn(&[T]) -> Vec<T>) -> (Vec<T>, Vec<T>) {
         let (mut apart, mut together) = (x.to_vec(), Vec::new());
         for (r, row) in self.rows().enumerate() {
             let row = row.start..row.start + n.saturating_sub(r * self.columns).min(self.columns);
@@ -210,6 +220,53 @@ fn strided_rows_on_the_device() {
     assert_eq!(engine.get(&sums), together);
     let sums = scan.on(&engine.stream).rows(300).stride(320).run(&x).unwrap();
     assert_eq!(engine.get(&sums), together);
+}
+
+/// Elements of 1, 3 and 32 bytes, in views that begin at item 1, with a workspace.
+#[test]
+fn other_sizes_on_the_device() {
+    fn walk<Op: Operator<T>, T: Sample>(engine: &mut OnDevice, items: fn(&mut Rng, usize) -> Vec<T>) {
+        let mut rng = Rng::new();
+        let rng = &mut rng;
+        for (columns, gap, rows) in [(1, 1, 1000), (1, 30, 3), (7, 0, 50), (7, 3, 900), (300, 1, 1), (300, 600, 70)] {
+            let part = Part::of(rng, columns, gap, rows, items);
+            let (stride, other) = (part.stride, items(rng, part.x.len()));
+            let what = &(type_name::<(Op, T)>(), columns, stride, rows);
+            let (source, room) = (Guarded::new(rng, 1, &part.x), Guarded::new(rng, 1, &other));
+            let mut data = engine.put(&source.all);
+
+            let options = Options { exclusive: true, init: Some(part.x[0]), reverse: rng.below(2) == 0 };
+            let scanned = |row: &[T]| oracle::<Op, T>(row, options);
+            let (in_other, together) = part.changed(&other, scanned);
+            let scan = builder::<Op, T>(options).rows(columns);
+            let from = data.slice(source.items.clone());
+            let output = scan.workspace(&mut engine.workspace).stride(stride).run(&from).unwrap();
+            assert_same(&engine.get(&output), &together, what);
+            let mut output = engine.put(&room.all);
+            let mut to = output.slice_mut(room.items.clone());
+            scan.workspace(&mut engine.workspace).stride(stride).run_into(&from, &mut to).unwrap();
+            room.assert_holds(&engine.get(&output), &in_other, what);
+
+            let reduce = reduce::<Op, T>().init(part.x[0]).rows(columns);
+            let totals = part.rows().map(|row| total::<Op, T>(&part.x[row], Some(part.x[0])).expect("it has items"));
+            let (totals, results) = (totals.collect::<Vec<T>>(), Guarded::room(rng, 1, rows));
+            let output = reduce.workspace(&mut engine.workspace).stride(stride).run(&from).unwrap();
+            assert_same(&engine.get(&output), &totals, what);
+            let mut output = engine.put(&results.all);
+            let mut to = output.slice_mut(results.items.clone());
+            reduce.workspace(&mut engine.workspace).stride(stride).run_into(&from, &mut to).unwrap();
+            results.assert_holds(&engine.get(&output), &totals, what);
+            source.assert_holds(&engine.get(&data), &part.x, &("the input", what));
+
+            let mut in_place = data.slice_mut(source.items.clone());
+            scan.workspace(&mut engine.workspace).stride(stride).run_in_place(&mut in_place).unwrap();
+            source.assert_holds(&engine.get(&data), &part.changed(&part.x, scanned).0, &("in place", what));
+        }
+    }
+    let mut engine = or_skip!(OnDevice::new());
+    walk::<Sum, u8>(&mut engine, noise);
+    walk::<AddFirst, Three<u8>>(&mut engine, noise);
+    walk::<Compose, Matrix<u64>>(&mut engine, |rng, n| (0..n).map(|_| unimodular(rng)).collect());
 }
 
 #[test]

@@ -162,29 +162,36 @@ fn all<K: Key>() {
 }
 over_keys! { all }
 
-macro_rules! payloads { ($($name:ident $v:ty;)*) => { $(
+/// A test of each payload, with some types of keys.
+macro_rules! payloads { ($($name:ident $v:ty: $($k:ident)*;)*) => { $(
     #[test]
     fn $name() {
         let mut device = or_skip!(Device::new());
         for (k, n) in [1, 33, 2048, 2049, 4096, 4097, 50_000, 300_000].into_iter().enumerate() {
             for (p, pattern) in [Pattern::Random, Pattern::Few, Pattern::Special].into_iter().enumerate() {
                 let skips = SKIPS[(k + p) % 4];
-                for width in [8, 16, 32, 64] {
-                    let how = How::any(&mut device.rng, width);
-                    match width {
-                        8 => device.check_with::<u8, $v>(&how, pattern, n, skips),
-                        16 => device.check_with::<f16, $v>(&how, pattern, n, skips),
-                        32 => device.check_with::<i32, $v>(&how, pattern, n, skips),
-                        _ => device.check_with::<f64, $v>(&how, pattern, n, skips),
-                    }
-                }
+                $( {
+                    let how = How::any(&mut device.rng, <$k as Key>::WIDTH);
+                    device.check_with::<$k, $v>(&how, pattern, n, skips);
+                } )*
             }
         }
     }
 )* } }
 payloads! {
-    with_bytes u8; with_halves u16; with_three_bytes [u8; 3]; with_words u32; with_doubles u64; with_three_words [u32; 3];
-    with_quads u128;
+    with_bytes u8: u8 f16 i32 f64;
+    with_halves u16: u8 f16 i32 f64;
+    with_three_bytes [u8; 3]: u8 f16 i32 f64;
+    with_words u32: u8 f16 i32 f64;
+    with_doubles u64: u8 f16 i32 f64;
+    with_three_words [u32; 3]: u8 f16 i32 f64;
+    with_quads u128: u8 f16 i32 f64;
+    // Sizes and alignments between these, each with two types of keys, since each pair is compiled.
+    with_five_bytes [u8; 5]: u8 i32;
+    with_three_halves [u16; 3]: f16 f64;
+    with_seven_bytes [u8; 7]: f16 i32;
+    with_five_halves [u16; 5]: u8 f64;
+    with_fifteen_bytes [u8; 15]: f16 i32;
 }
 
 /// Lengths for which keys of 4 and 8 bytes are sorted by buckets, unless a bucket is too large.
@@ -379,24 +386,31 @@ fn floats_by_fixed_capacity_buckets() {
 
 /// Compares with the CPU engine: keys-only, with a payload, and source indices.
 pub(super) fn agrees<K: Key>(device: &mut Device, keys: &[K], descending: bool, what: &str) {
-    let stream = device.stream.clone();
     let builder = sort::<K>();
     let builder = if descending { builder.descending() } else { builder };
     let order = builder.indices::<u32, _>(keys).unwrap();
-    let sorted = gathered(keys, &order);
+    has_order(device, keys, &order, descending, what);
+}
+
+/// Compares with the source indices of the sorted order: keys-only, with a payload, and source indices.
+pub(super) fn has_order<K: Key>(device: &mut Device, keys: &[K], order: &[u32], descending: bool, what: &str) {
+    let stream = device.stream.clone();
+    let builder = sort::<K>();
+    let builder = if descending { builder.descending() } else { builder };
+    let sorted = gathered(keys, order);
     let of = (std::any::type_name::<K>(), what, keys.len());
     let input = stream.clone_htod(keys).unwrap();
     let got = builder.workspace(&mut device.workspace).indices::<u32, _>(&input).unwrap();
-    assert_bytes(&stream.clone_dtoh(&got).unwrap(), &order, &("indices", of));
+    assert_bytes(&stream.clone_dtoh(&got).unwrap(), order, &("indices", of));
     let got = builder.workspace(&mut device.workspace).run(&input).unwrap();
     assert_bytes(&stream.clone_dtoh(&got).unwrap(), &sorted, &("keys-only", of));
-    agrees_with(device, keys, &order, &order, descending, what);
+    agrees_with(device, keys, order, order, descending, what);
     let mut data = input;
     builder.workspace(&mut device.workspace).run_in_place(&mut data).unwrap();
     assert_bytes(&stream.clone_dtoh(&data).unwrap(), &sorted, &("keys-only in place", of));
 }
 
-/// Compares with the CPU engine: with a payload, and source indices.
+/// Compares with the source indices of the sorted order: with a payload, into other memory and in place.
 fn agrees_with<K: Key, V: Pod + DeviceRepr + Debug + Send + Sync>(
     device: &mut Device,
     keys: &[K],

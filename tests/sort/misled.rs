@@ -7,12 +7,25 @@ use super::*;
 
 /// The positions that a sample of `sampled` keys of `n` reads: `sampled_at` in
 /// `cuda-templates/sort/bucket_map.cuh`.
-fn positions(n: usize, sampled: usize) -> impl Iterator<Item = usize> {
+pub(super) fn positions(n: usize, sampled: usize) -> impl Iterator<Item = usize> {
     let stride = (n / sampled) as u64;
     (0..sampled as u32).map(move |i| {
         let mixed = (i ^ (i >> 7)).wrapping_mul(0x9e37_79b1);
         (u64::from(i) * stride + ((u64::from(mixed ^ (mixed >> 15)) * stride) >> 32)) as usize
     })
+}
+
+/// The template has the function that [`positions`] copies.
+#[test]
+fn positions_of_the_template() {
+    let template = include_str!("../../cuda-templates/sort/bucket_map.cuh");
+    let function = "\
+__device__ inline u64 sampled_at(u32 i, u32 stride) {
+    u32 mixed = (i ^ i >> 7) * 0x9e3779b1u;
+    return u64(i) * stride + (u64(mixed ^ mixed >> 15) * stride >> 32);
+}
+";
+    assert!(template.contains(function), "positions() must follow the template");
 }
 
 /// Sorts `others`, with keys by `seen` where the samples read.

@@ -14,9 +14,11 @@ use std::sync::Arc;
 
 mod buckets;
 mod device;
+mod guards;
 mod host;
 mod long;
 mod misled;
+mod overflow;
 mod ranks;
 
 /// Two arrays of keys, the first with few values, and the lexicographic order.

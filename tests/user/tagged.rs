@@ -1,12 +1,16 @@
 //! The operator is called only on inputs, the initial value and its own results. An operator that
 //! checks this runs at every length, strategy and option, on both engines.
 //!
-//! Every such value carries a tag. The memory around the views has none.
+//! Every such value carries a tag. The memory around the views has none, nor has that behind a number of items that
+//! lies in memory. Reductions and columns are checked too. Reductions by segment are not: their kernels may call the
+//! operator on zeros, and do not use the result. `position` takes the library's operators alone.
 
+use crate::common::engines::{Buffers, OnDevice, OnHost};
 use crate::common::process::is_alone;
-use crate::common::{Draw, Options, Rng, Sample, assert_same, context, host_tiles, oracle, some_of, stream};
+use crate::common::{Draw, Options, Rng, Sample, assert_same, builder, context, host_tiles, oracle, some_of, stream};
+use crate::common::{column_totals, columns_oracle, total};
 use crate::scan::check_on_device;
-use parascan::{Block, Operator, Strategy, Workspace, scan};
+use parascan::{Block, Operator, Strategy, Workspace, reduce, scan};
 
 parascan::element! {
     struct Tagged<V> { value: V, tag: V } for <u8>, <u16>, <u32>, <u64>
@@ -163,6 +167,120 @@ where
                 check_on_device::<Add, T>(rng, &stream, workspace, &input, options, strategy, skips, k % 3 == 2);
             }
         }
+    }
+}
+
+/// The first `n` items are tagged, the others are not.
+fn tagged_upto<T: Draws>(rng: &mut Rng, n: usize, most: usize) -> Vec<T> {
+    (0..most).map(|i| if i < n { T::tagged(rng) } else { T::draw(rng, Draw::Any, i) }).collect()
+}
+
+/// Reductions of `n` items, and scans and reductions of the first of as many.
+fn check_items<E: Buffers, T: Draws>(engine: &E, rng: &mut Rng, n: usize)
+where
+    Add: Operator<T>,
+{
+    let x: Vec<T> = tagged_upto(rng, n, n);
+    let from = engine.put(&x);
+    let view = engine.view(&from, 0..n);
+    for init in [None, Some(T::tagged(rng))] {
+        let mut to = engine.put(&[T::draw(rng, Draw::Any, 0)]);
+        let sum = init.map_or(reduce::<Add, T>(), |init| reduce::<Add, T>().init(init));
+        sum.run_into(&view, &mut engine.view_mut(&mut to, 0..1)).unwrap();
+        assert_same(&engine.get(&to), &[total::<Add, T>(&x, init).expect("there are items")], &(n, init));
+    }
+    for count in [0, 1, rng.below(n + 1), n] {
+        let x: Vec<T> = tagged_upto(rng, count.min(n), n);
+        let (from, length) = (engine.put(&x), engine.put(&[count as u64]));
+        let (view, length) = (engine.view(&from, 0..n), engine.view(&length, 0..1));
+        let (items, init) = (&x[..count.min(n)], T::tagged(rng));
+        let mut to = engine.put(&[T::draw(rng, Draw::Any, 0)]);
+        let sum = reduce::<Add, T>().init(init).len(&length);
+        sum.run_into(&view, &mut engine.view_mut(&mut to, 0..1)).unwrap();
+        let expected = total::<Add, T>(items, Some(init)).expect("an initial value");
+        assert_same(&engine.get(&to), &[expected], &("the first", count, n));
+
+        let all = options::<T>(rng);
+        let options = all[rng.below(all.len())];
+        let mut to = engine.put(&x);
+        builder::<Add, T>(options).len(&length).run_into(&view, &mut engine.view_mut(&mut to, 0..n)).unwrap();
+        let expected = [&oracle::<Add, T>(items, options), &x[items.len()..]].concat();
+        assert_same(&engine.get(&to), &expected, &("the first", count, n, options));
+    }
+}
+
+/// Scans and reductions by column, of all rows and of the first ones.
+fn check_columns<E: Buffers, T: Draws>(engine: &E, rng: &mut Rng, [rows, columns]: [usize; 2])
+where
+    Add: Operator<T>,
+{
+    let most = rows * columns;
+    let all = options::<T>(rng);
+    for count in [None, Some(0), Some(rng.below(most + 1)), Some(most)] {
+        let n = count.unwrap_or(most) / columns * columns;
+        let x: Vec<T> = tagged_upto(rng, n, most);
+        let (from, length) = (engine.put(&x), engine.put(&[count.unwrap_or(0) as u64]));
+        let (view, length) = (engine.view(&from, 0..most), engine.view(&length, 0..1));
+        let (options, init) = (all[rng.below(all.len())], T::tagged(rng));
+        let what = (rows, columns, count, options);
+        let (mut scanned, mut reduced) = (engine.put(&x), engine.put(&x[..columns]));
+        let (mut to, mut totals) = (engine.view_mut(&mut scanned, 0..most), engine.view_mut(&mut reduced, 0..columns));
+        let scan = builder::<Add, T>(options).columns(columns);
+        let sum = reduce::<Add, T>().init(init).columns(columns);
+        if count.is_some() {
+            scan.len(&length).run_into(&view, &mut to).unwrap();
+            sum.len(&length).run_into(&view, &mut totals).unwrap();
+        } else {
+            scan.run_into(&view, &mut to).unwrap();
+            sum.run_into(&view, &mut totals).unwrap();
+        }
+        drop((to, totals));
+        let expected = [&columns_oracle::<Add, T>(&x[..n], columns, options), &x[n..]].concat();
+        assert_same(&engine.get(&scanned), &expected, &what);
+        let expected = column_totals::<Add, T>(&x[..n], columns, Some(init)).expect("an initial value");
+        assert_same(&engine.get(&reduced), &expected, &("totals", what));
+    }
+}
+
+/// Narrow matrices are sequences of rows, others panels of columns.
+fn reductions<E: Buffers, T: Draws>(engine: &E, lengths: &[usize])
+where
+    Add: Operator<T>,
+{
+    let mut rng = Rng::new();
+    for &n in lengths {
+        check_items::<E, T>(engine, &mut rng, n);
+    }
+    for columns in [2, 33] {
+        for rows in [1, 2, 100, 3001, 20_001] {
+            check_columns::<E, T>(engine, &mut rng, [rows, columns]);
+        }
+    }
+}
+
+fn reductions_on_device<T: Draws>()
+where
+    Add: Operator<T>,
+{
+    // Items of 8 bytes in all ranges of lengths; more items would take the oracle seconds.
+    let lengths: Vec<usize> = lengths::<T>().into_iter().filter(|&n| n < 5_000_000).collect();
+    reductions::<_, T>(&OnDevice::new().expect("the parent has seen a device"), &lengths);
+}
+
+#[test]
+fn reductions_on_the_host() {
+    const LENGTHS: [usize; 6] = [1, 2, 31, 33, 4097, 50_001];
+    reductions::<_, Tagged<u32>>(&OnHost, &LENGTHS);
+    reductions::<_, Long<u8>>(&OnHost, &LENGTHS);
+    reductions::<_, u32>(&OnHost, &LENGTHS);
+}
+
+#[test]
+fn reductions_on_the_device() {
+    if context().is_some() && is_alone(reductions_on_the_device) {
+        reductions_on_device::<Tagged<u32>>();
+        reductions_on_device::<Long<u8>>();
+        reductions_on_device::<u32>();
     }
 }
 

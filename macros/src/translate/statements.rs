@@ -106,6 +106,8 @@ impl Translator {
         if let Some(rest) = &literal.rest {
             let rest = self.operand(rest);
             self.line(format!("rust::set({place}, {rest});"));
+            // Rust evaluates it last, so no field may assign to a variable that it reads.
+            self.names.open_operand();
         }
         for field in &literal.fields {
             match &field.member {
@@ -118,6 +120,9 @@ impl Translator {
                         .refuse(&field.member, "a tuple's fields are not in the subset; use a struct with named fields")
                 }
             }
+        }
+        if literal.rest.is_some() {
+            self.names.close_operand();
         }
     }
 

@@ -239,7 +239,7 @@ impl<C: Zeroable + Copy> ScanArguments<C> {
             let arguments = &arguments[..arguments.len() - usize::from(length.is_none())];
             let blocks = plan.tiles + usize::from(server);
             if plan.program == BUILT_IN {
-                // SAFETY: as of all launches; the kernel waits for the launch before.
+                // SAFETY: as of all launches; the kernel waits for the launch before, before it reads anything.
                 return unsafe {
                     kernels.launch_dependent(plan.kernel, blocks as u32, plan.threads, 0, stream, arguments)
                 };

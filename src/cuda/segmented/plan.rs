@@ -52,8 +52,8 @@ impl SegmentedPlan {
     /// # Errors
     /// Those of `scan`.
     pub(crate) fn runs<Op: Operator<T>, T: Element>(n: usize, architecture: u32) -> Result<SegmentedPlan, Error> {
-        let carry = counted_bytes(size_of::<Op::Carry>(), align_of::<Op::Carry>());
-        SegmentedPlan::in_tiles(RUNS, tuning::RUNS, [size_of::<T>(), carry], n, architecture)
+        let carry = const { counted_bytes(size_of::<Op::Carry>(), align_of::<Op::Carry>()) };
+        SegmentedPlan::in_tiles(RUNS, tuning::runs(carry), [size_of::<T>(), carry], n, architecture)
     }
 
     /// The plan in tiles, for an element and a carry of these sizes.
@@ -97,7 +97,8 @@ impl SegmentedPlan {
     /// # Errors
     /// Those of `scan`.
     pub(crate) fn runs_up_to<Op: Operator<T>, T: Element>(n: usize, architecture: u32) -> Result<SegmentedPlan, Error> {
-        SegmentedPlan::up_to::<T>(tuning::RUNS, n, architecture, SegmentedPlan::runs::<Op, T>)
+        let carry = const { counted_bytes(size_of::<Op::Carry>(), align_of::<Op::Carry>()) };
+        SegmentedPlan::up_to::<T>(tuning::runs(carry), n, architecture, SegmentedPlan::runs::<Op, T>)
     }
 
     /// A shorter input may take smaller tiles, and more of them.

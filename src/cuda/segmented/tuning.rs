@@ -9,7 +9,15 @@ use crate::cuda::tuning::LONG;
 /// hardly writes, so for the same bytes tiles are joined twice as fast; larger ones are fewer.
 ///
 /// NVIDIA H200, 2026-11-26.
-pub(crate) const RUNS: &[Tuning] = &[TUNING[0], with_long_tiles(6, TUNING[1]), with_long_tiles(8, TUNING[3])];
+const RUNS: &[Tuning] = &[TUNING[0], with_long_tiles(6, TUNING[1]), with_long_tiles(8, TUNING[3])];
+/// The same for carries of more than `MOST_COUNTED` bytes, of which eight warps take more than 48 KiB.
+const RUNS_OF_WIDEST: &[Tuning] = &[TUNING[0], with_long_tiles(6, TUNING[1]), with_long_tiles(7, TUNING[3])];
+const MOST_COUNTED: usize = 40;
+
+/// The table of reduce of runs, for a carry and a number of `counted` bytes.
+pub(crate) const fn runs(counted: usize) -> &'static [Tuning] {
+    if counted <= MOST_COUNTED { RUNS } else { RUNS_OF_WIDEST }
+}
 
 const fn with_long_tiles(warps: usize, of_scan: Tuning) -> Tuning {
     let [short, middle, _] = of_scan.ranges;

@@ -1,6 +1,6 @@
 //! The texts of the units of scan and reduce by segment: an operator on an element.
 
-use super::tuning::{RUNS, each_chunk, short_items};
+use super::tuning::{each_chunk, runs, short_items};
 use crate::cuda::contract::asserted_status;
 use crate::cuda::reduce::tuning::segmented_ranges;
 use crate::cuda::reduce::unit::shapes;
@@ -48,8 +48,9 @@ pub(crate) fn segmented_scan_source(unit: &Unit) -> String {
 
 /// The text of the unit of reduce of runs.
 pub(crate) fn run_reduce_source(unit: &Unit) -> String {
-    let shapes = shapes_by_architecture(RUNS, unit.element.size);
-    let status = asserted_status("Counted<Operator>::Carry", counted_bytes(unit.carry.size, unit.carry.align));
+    let counted = counted_bytes(unit.carry.size, unit.carry.align);
+    let shapes = shapes_by_architecture(runs(counted), unit.element.size);
+    let status = asserted_status("Counted<Operator>::Carry", counted);
     unit.around("segmented/runs.cuh", &shapes, &status, "segmented/run_kernels.cuh")
 }
 
