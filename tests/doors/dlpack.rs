@@ -1,6 +1,6 @@
 //! DLPack: arrays out and in again, and tensors that are refused.
 
-use crate::common::{Rng, any, assert_bytes, context, stream};
+use crate::common::{Rng, any, assert_bytes, stream};
 use crate::dynamic::{Drawn, Place};
 use half::{bf16, f16};
 use parascan::Error;
@@ -166,7 +166,7 @@ fn streams() {
     for number in [0, -2, isize::MIN] {
         let array = Array::from(stream.clone_htod(&[1_u32]).unwrap());
         // SAFETY: no stream is named.
-        let given = unsafe { dlpack::export_to::<versioned::DLManagedTensorVersioned>(array, &[1], Some(number)) };
+        let given = unsafe { dlpack::export_to::<parascan::dlpack::dlpark::ffi::DLManagedTensorVersioned>(array, &[1], Some(number)) };
         assert!(matches!(given, Err(Error::Tensor { .. })));
     }
     // A long chain of work on the array's stream, which the consumer's stream does not see unless it waits.

@@ -2,11 +2,11 @@
 //! checks this runs at every length, strategy and option, on both engines.
 //!
 //! Every such value carries a tag. The memory around the views has none, nor has that behind a number of items that
-//! lies in memory. Reductions and columns are checked too. Reductions by segment are not: their kernels may call the
-//! operator on zeros, and do not use the result. `position` takes the library's operators alone.
+//! lies in memory. `position` takes the library's operators alone.
 
 use crate::common::engines::{Buffers, OnDevice, OnHost};
 use crate::common::process::is_alone;
+use crate::common::segments::{Lengths, Segments, reduce_oracle, runs_oracle, scan_oracle};
 use crate::common::{Draw, Options, Rng, Sample, assert_same, builder, context, host_tiles, oracle, some_of, stream};
 use crate::common::{column_totals, columns_oracle, total};
 use crate::scan::check_on_device;
@@ -242,8 +242,49 @@ where
     }
 }
 
-/// Narrow matrices are sequences of rows, others panels of columns.
-fn reductions<E: Buffers, T: Draws>(engine: &E, lengths: &[usize])
+/// Scans and reductions of these segments, by each kind.
+fn check_segments<E: Buffers, T: Draws>(engine: &E, rng: &mut Rng, segments: &Segments, columns: Option<usize>)
+where
+    Add: Operator<T>,
+{
+    let n = segments.n;
+    let x: Vec<T> = tagged_upto(rng, n, n);
+    let all = options::<T>(rng);
+    let (options, init) = (all[rng.below(all.len())], T::tagged(rng));
+    let what = (n, segments.offsets.len(), columns, options);
+    let (from, offsets) = (engine.put(&x), engine.put(&segments.offsets::<u32>()));
+    let (flags, keys) = (engine.put(&segments.flags(rng)), engine.put(&segments.keys::<u16>(rng)));
+    let (view, offsets) = (engine.view(&from, 0..n), engine.view(&offsets, 0..segments.offsets.len()));
+    let (flags, keys) = (engine.view(&flags, 0..n), engine.view(&keys, 0..n));
+    let (scanned, reduced) =
+        (scan_oracle::<Add, T>(&x, segments, options), reduce_oracle::<Add, T>(&x, segments, Some(init), init));
+    let runs = runs_oracle::<Add, T>(&x, segments, Some(init));
+    let (scan, sum) = (|| builder::<Add, T>(options), || reduce::<Add, T>().init(init));
+    let untagged: Vec<T> = tagged_upto(rng, 0, n.max(segments.offsets.len()));
+    macro_rules! check {
+        ($builder:expr, $expected:expr, $kind:literal $(, $count:ident)?) => {{
+            let (mut to, expected) = (engine.put(&untagged), $expected);
+            $( let mut $count = engine.put(&[0_u64]); )?
+            $builder
+                .run_into(&view, &mut engine.view_mut(&mut to, 0..n.max(expected.len())) $(, &mut engine.view_mut(&mut $count, 0..1))?)
+                .unwrap();
+            assert_same(&engine.get(&to)[..expected.len()], expected, &($kind, what));
+        }};
+    }
+    if let Some(columns) = columns {
+        check!(scan().rows(columns), &scanned, "rows");
+        check!(sum().rows(columns), &reduced, "totals of rows");
+        return;
+    }
+    check!(scan().segments(&offsets), &scanned, "offsets");
+    check!(scan().heads(&flags), &scanned, "flags");
+    check!(sum().segments(&offsets), &reduced, "totals by offsets");
+    check!(sum().heads(&flags), &runs, "totals by flags", count);
+    check!(sum().by_key(&keys), &runs, "totals by keys", count);
+}
+
+/// Narrow matrices are sequences of rows, others panels of columns. The last has `tallest` rows.
+fn reductions<E: Buffers, T: Draws>(engine: &E, lengths: &[usize], tallest: usize)
 where
     Add: Operator<T>,
 {
@@ -252,8 +293,18 @@ where
         check_items::<E, T>(engine, &mut rng, n);
     }
     for columns in [2, 33] {
-        for rows in [1, 2, 100, 3001, 20_001] {
+        for rows in [1, 2, 100, tallest] {
             check_columns::<E, T>(engine, &mut rng, [rows, columns]);
+        }
+    }
+    // Each way of the kernels: one block, short inputs, whole segments by warps and blocks, pieces, and the walk.
+    for &n in lengths {
+        for cut in [Lengths::Below(5), Lengths::Below(40), Lengths::Below(5000), Lengths::Half, Lengths::One] {
+            check_segments::<E, T>(engine, &mut rng, &Segments::draw(&mut Rng::new(), n, cut, true), None);
+        }
+        for columns in [1, 5, 100, 1100, 9300, 70_000] {
+            let rows = n / columns;
+            check_segments::<E, T>(engine, &mut rng, &Segments::rows(rows, columns), Some(columns));
         }
     }
 }
@@ -264,15 +315,15 @@ where
 {
     // Items of 8 bytes in all ranges of lengths; more items would take the oracle seconds.
     let lengths: Vec<usize> = lengths::<T>().into_iter().filter(|&n| n < 5_000_000).collect();
-    reductions::<_, T>(&OnDevice::new().expect("the parent has seen a device"), &lengths);
+    reductions::<_, T>(&OnDevice::new().expect("the parent has seen a device"), &lengths, 20_001);
 }
 
 #[test]
 fn reductions_on_the_host() {
     const LENGTHS: [usize; 6] = [1, 2, 31, 33, 4097, 50_001];
-    reductions::<_, Tagged<u32>>(&OnHost, &LENGTHS);
-    reductions::<_, Long<u8>>(&OnHost, &LENGTHS);
-    reductions::<_, u32>(&OnHost, &LENGTHS);
+    reductions::<_, Tagged<u32>>(&OnHost, &LENGTHS, 3001);
+    reductions::<_, Long<u8>>(&OnHost, &LENGTHS, 3001);
+    reductions::<_, u32>(&OnHost, &LENGTHS, 3001);
 }
 
 #[test]
