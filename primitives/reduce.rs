@@ -3,7 +3,7 @@
 use super::choice::long_enough;
 use crate::cuda::{
     self,
-    reduce::{Counted, ReduceArguments, ReduceProgram, check_element},
+    reduce::{LengthInMemory, ReduceArguments, ReduceProgram, check_element},
 };
 use crate::memory::{View, is_capturing};
 use crate::site::{AnySite, Anywhere, Site, counted, len_method, site_methods};
@@ -300,7 +300,7 @@ pub(super) unsafe fn on_device<T: Element, R: Element, C: Zeroable + Copy>(
     let length = count.map(|(count, empty)| {
         let (address, guard) = count.device_ptr(stream);
         _counted = Some(guard);
-        Counted { address, empty }
+        LengthInMemory { address, empty }
     });
     let launch = |output: CUdeviceptr, words: CUdeviceptr, scratch: CUdeviceptr| {
         let arguments = ReduceArguments { input, output, n, length, init, words, scratch };

@@ -2,7 +2,7 @@
 
 use super::choice::{Index, Word, countable, long_enough};
 use super::segmented::{ByHeadBits, ByHeads, ByKeys, ByOffsets, Rows, Segmentation};
-use super::sort_engines::{Counted, How, Keys, NAME, Payload, Segments, movable, not_too_long, sort_on_either};
+use super::sort_engines::{How, IndexBase, Keys, NAME, Payload, Segments, movable, not_too_long, sort_on_either};
 use crate::cuda::Machine;
 use crate::cuda::segmented::Cut;
 use crate::cuda::segmented_sort::SegmentedSortProgram;
@@ -387,7 +387,7 @@ impl<K: SortKey, C, S> SegmentedSort<K, C, S> {
         C: Segmentation<X::Place>,
         S: Site<X::Place>,
     {
-        self.new_indices(keys, Counted::FromAll)
+        self.new_indices(keys, IndexBase::Input)
     }
 
     /// Writes the indices of [`indices`](SegmentedSort::indices) into the caller's memory, as long as
@@ -401,7 +401,7 @@ impl<K: SortKey, C, S> SegmentedSort<K, C, S> {
         S: Site<X::Place>,
     {
         countable::<I>(NAME, keys.view().len())?;
-        self.dispatch::<X::Place, I>(Keys::Read(keys.view()), Payload::Indices(indices.view_mut(), Counted::FromAll))
+        self.dispatch::<X::Place, I>(Keys::Read(keys.view()), Payload::Indices(indices.view_mut(), IndexBase::Input))
     }
 
     /// Returns the source index of each key of the sorted order, counted from the first key of its
@@ -419,7 +419,7 @@ impl<K: SortKey, C, S> SegmentedSort<K, C, S> {
         C: Segmentation<X::Place>,
         S: Site<X::Place>,
     {
-        self.new_indices(keys, Counted::FromSegment)
+        self.new_indices(keys, IndexBase::Segment)
     }
 
     /// Writes the indices of [`local_indices`](SegmentedSort::local_indices) into the caller's
@@ -433,13 +433,10 @@ impl<K: SortKey, C, S> SegmentedSort<K, C, S> {
         S: Site<X::Place>,
     {
         countable::<I>(NAME, keys.view().len())?;
-        self.dispatch::<X::Place, I>(
-            Keys::Read(keys.view()),
-            Payload::Indices(indices.view_mut(), Counted::FromSegment),
-        )
+        self.dispatch::<X::Place, I>(Keys::Read(keys.view()), Payload::Indices(indices.view_mut(), IndexBase::Segment))
     }
 
-    fn new_indices<I, X>(self, keys: &X, counted: Counted) -> Result<<X::Place as Place>::Indices<I>, Error>
+    fn new_indices<I, X>(self, keys: &X, base: IndexBase) -> Result<<X::Place as Place>::Indices<I>, Error>
     where
         I: Index,
         X: Source<K> + ?Sized,
@@ -449,7 +446,7 @@ impl<K: SortKey, C, S> SegmentedSort<K, C, S> {
         let view = keys.view();
         countable::<I>(NAME, view.len())?;
         let mut indices = X::Place::allocate::<I>(NAME, view.len(), view.stream(self.site.stream()).as_ref())?;
-        self.dispatch::<X::Place, I>(Keys::Read(view), Payload::Indices(X::Place::view_mut(&mut indices), counted))?;
+        self.dispatch::<X::Place, I>(Keys::Read(view), Payload::Indices(X::Place::view_mut(&mut indices), base))?;
         Ok(indices)
     }
 

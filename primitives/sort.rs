@@ -2,7 +2,7 @@
 
 use super::choice::{Index, countable, long_enough};
 use super::sort_engines::{
-    Counted, How, Keys, NAME, Payload, Segments, movable, not_too_long, same_length, sort_on_either,
+    How, IndexBase, Keys, NAME, Payload, Segments, movable, not_too_long, same_length, sort_on_either,
 };
 use crate::cuda::sort::{Missing, SortProgram};
 use crate::cuda::{KeyKind, Machine};
@@ -496,7 +496,7 @@ impl<K: SortKey, S> Sort<K, S> {
         let mut indices = X::Place::allocate::<I>(NAME, view.len(), view.stream(self.site.stream()).as_ref())?;
         self.dispatch::<X::Place, I>(
             Keys::Read(view),
-            Payload::Indices(X::Place::view_mut(&mut indices), Counted::FromAll),
+            Payload::Indices(X::Place::view_mut(&mut indices), IndexBase::Input),
         )?;
         Ok(indices)
     }
@@ -511,7 +511,7 @@ impl<K: SortKey, S> Sort<K, S> {
         S: Site<X::Place>,
     {
         countable::<I>(NAME, keys.view().len())?;
-        self.dispatch::<X::Place, I>(Keys::Read(keys.view()), Payload::Indices(indices.view_mut(), Counted::FromAll))
+        self.dispatch::<X::Place, I>(Keys::Read(keys.view()), Payload::Indices(indices.view_mut(), IndexBase::Input))
     }
 
     // ---- on either engine

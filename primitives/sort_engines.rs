@@ -6,7 +6,7 @@ use crate::cpu::segmented::Heads;
 use crate::cpu::sort as host;
 use crate::cuda::segmented_sort::{SegmentedSortArguments, SegmentedSortPlan, SegmentedSortProgram};
 use crate::cuda::sort::{HostPlan, MOST_KEYS, Missing, SortArguments, SortProgram};
-use crate::cuda::{KeyKind, Machine};
+use crate::cuda::{Kernels, KeyKind, Machine};
 use crate::memory::{Buffer, BufferMut, View, ViewMut, room_on_host};
 use crate::site::counted;
 use crate::submit::Submit;
@@ -33,16 +33,16 @@ pub(super) enum Payload<'a, V> {
     /// An array, moved into another one, or in place if there is no input.
     Array(Option<View<'a, V>>, ViewMut<'a, V>),
     /// The source indices.
-    Indices(ViewMut<'a, V>, Counted),
+    Indices(ViewMut<'a, V>, IndexBase),
 }
 
-/// Where source indices count from.
+/// The key that source indices count from.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Counted {
-    /// The first key of all.
-    FromAll,
-    /// The first key of the segment.
-    FromSegment,
+pub(super) enum IndexBase {
+    /// The first one of the input.
+    Input,
+    /// The first one of the key's segment.
+    Segment,
 }
 
 impl<K> Keys<'_, K> {
@@ -62,6 +62,16 @@ impl<K> Keys<'_, K> {
         matches!(self, Keys::Into(View::Host(_), _) | Keys::Read(View::Host(_)) | Keys::InPlace(ViewMut::Host(_), _))
     }
 
+    /// Checks that all keys lie where the call runs.
+    fn check_homes(&self, submit: &Submit) -> Result<(), Error> {
+        submit.uses("the keys", self.home())?;
+        match self {
+            Keys::Into(_, sorted) => submit.uses("the output", sorted.home()),
+            Keys::InPlace(_, Some(second)) => submit.uses("the second buffer", second.home()),
+            Keys::InPlace(_, None) | Keys::Read(_) => Ok(()),
+        }
+    }
+
     /// The stream of the keys.
     fn home(&self) -> &Arc<CudaStream> {
         match self {
@@ -69,12 +79,35 @@ impl<K> Keys<'_, K> {
             Keys::InPlace(keys, _) => keys.home(),
         }
     }
+
+    /// The arrays of keys that scratch memory holds.
+    fn missing(&self) -> [bool; 2] {
+        match self {
+            Keys::Into(..) | Keys::InPlace(_, None) => [false, true],
+            Keys::InPlace(_, Some(_)) => [false, false],
+            Keys::Read(_) => [true, true],
+        }
+    }
 }
 
 impl<V: Pod> Payload<'_, V> {
     /// Whether it is source indices that count from the first key of their segment.
     fn is_local(&self) -> bool {
-        matches!(self, Payload::Indices(_, Counted::FromSegment))
+        matches!(self, Payload::Indices(_, IndexBase::Segment))
+    }
+
+    /// Checks that the payload lies where the call runs.
+    fn check_homes(&self, submit: &Submit) -> Result<(), Error> {
+        match self {
+            Payload::None => Ok(()),
+            Payload::Array(from, to) => {
+                if let Some(from) = from {
+                    submit.uses("the payload", from.home())?;
+                }
+                submit.uses("the payload's output", to.home())
+            }
+            Payload::Indices(to, _) => submit.uses("the indices", to.home()),
+        }
     }
 
     /// Checks that the payload is long enough for `n` keys.
@@ -264,22 +297,8 @@ fn on_device<K: SortKey, V: Pod>(
 ) -> Result<(), Error> {
     not_too_long(n)?;
     let submit = Submit::new(NAME, stream);
-    submit.uses("the keys", keys.home())?;
-    match &keys {
-        Keys::Into(_, sorted) => submit.uses("the output", sorted.home())?,
-        Keys::InPlace(_, Some(second)) => submit.uses("the second buffer", second.home())?,
-        Keys::InPlace(_, None) | Keys::Read(_) => {}
-    }
-    match &payload {
-        Payload::None => {}
-        Payload::Array(from, to) => {
-            if let Some(from) = from {
-                submit.uses("the payload", from.home())?;
-            }
-            submit.uses("the payload's output", to.home())?;
-        }
-        Payload::Indices(to, _) => submit.uses("the indices", to.home())?,
-    }
+    keys.check_homes(&submit)?;
+    payload.check_homes(&submit)?;
     if let Segments::Device(cut, _) = segments {
         cut.check(&submit)?;
     }
@@ -290,30 +309,13 @@ fn on_device<K: SortKey, V: Pod>(
     }
     let device = submit.device();
     let (kernels, plan) = match segments {
-        Segments::Device(cut, program) => {
-            // The plan depends on the kind of segments, and not on the address.
-            let plan = |machine: &Machine| program.plan(n, &bits, &cut.on_device(0), machine);
-            let kernels = program.load(&submit, &|machine| plan(machine).kernels())?;
-            let plan = plan(kernels.machine());
-            submit.require(kernels, &plan.kernels())?;
-            (kernels, Plan::BySegment(plan, cut))
-        }
+        Segments::Device(cut, program) => planned_by_segment(&submit, &program, cut, n, &bits)?,
         _ => {
             let program = SortProgram::new::<K, V>().counted(count.is_some());
-            let in_place = matches!(keys, Keys::InPlace(..));
-            let plan = |machine: &Machine| program.plan(n, bits.clone(), in_place, machine);
-            let kernels = program.load(&submit, &|machine| plan(machine).kernels_to_load())?;
-            let plan = plan(kernels.machine());
-            submit.require(kernels, &plan.kernels_to_load())?;
-            (kernels, Plan::Whole(plan))
+            planned(&submit, &program, n, &bits, matches!(keys, Keys::InPlace(..)))?
         }
     };
-    let missing = match &keys {
-        Keys::Into(..) | Keys::InPlace(_, None) => [false, true],
-        Keys::InPlace(_, Some(_)) => [false, false],
-        Keys::Read(_) => [true, true],
-    };
-    let local = payload.is_local();
+    let (missing, local) = (keys.missing(), payload.is_local());
 
     // The guards order the work against other streams; they live until it is launched.
     let mut guards = Vec::with_capacity(4);
@@ -379,4 +381,34 @@ fn on_device<K: SortKey, V: Pod>(
 enum Plan<'a> {
     Whole(HostPlan),
     BySegment(SegmentedSortPlan, &'a dyn Selectors),
+}
+
+/// The plan for `n` keys, and its kernels, loaded.
+fn planned<'a>(
+    submit: &Submit,
+    program: &SortProgram,
+    n: usize,
+    bits: &Range<u32>,
+    in_place: bool,
+) -> Result<(&'static Kernels, Plan<'a>), Error> {
+    let plan = |machine: &Machine| program.plan(n, bits.clone(), in_place, machine);
+    let kernels = program.load(submit, &|machine| plan(machine).kernels_to_load())?;
+    let plan = plan(kernels.machine());
+    submit.require(kernels, &plan.kernels_to_load())?;
+    Ok((kernels, Plan::Whole(plan)))
+}
+
+/// The same by segment. The plan depends on the kind of segments, and not on their address.
+fn planned_by_segment<'a>(
+    submit: &Submit,
+    program: &SegmentedSortProgram,
+    cut: &'a dyn Selectors,
+    n: usize,
+    bits: &Range<u32>,
+) -> Result<(&'static Kernels, Plan<'a>), Error> {
+    let plan = |machine: &Machine| program.plan(n, bits, &cut.on_device(0), machine);
+    let kernels = program.load(submit, &|machine| plan(machine).kernels())?;
+    let plan = plan(kernels.machine());
+    submit.require(kernels, &plan.kernels())?;
+    Ok((kernels, Plan::BySegment(plan, cut)))
 }

@@ -166,7 +166,9 @@ fn streams() {
     for number in [0, -2, isize::MIN] {
         let array = Array::from(stream.clone_htod(&[1_u32]).unwrap());
         // SAFETY: no stream is named.
-        let given = unsafe { dlpack::export_to::<parascan::dlpack::dlpark::ffi::DLManagedTensorVersioned>(array, &[1], Some(number)) };
+        let given = unsafe {
+            dlpack::export_to::<parascan::dlpack::dlpark::ffi::DLManagedTensorVersioned>(array, &[1], Some(number))
+        };
         assert!(matches!(given, Err(Error::Tensor { .. })));
     }
     // A long chain of work on the array's stream, which the consumer's stream does not see unless it waits.

@@ -477,3 +477,38 @@ fn bad_input() {
     let refused = scan::<Sum, i32>().strategy(chained).len(&count).run(&x);
     assert!(matches!(refused, Err(Error::Strategy { primitive: "scan", .. })), "{refused:?}");
 }
+
+/// The number is a result of the launch before, which may still run when the next one begins. The totals
+/// alternate, so that the number of the round before is a wrong one.
+#[test]
+fn a_result_of_the_scan_before() {
+    let Some(stream) = stream() else { return };
+    let (n, most) = (1 << 24, 1 << 20);
+    let mut rng = Rng::new();
+    let totals = [rng.below(1000) as u64, (most - 1 - rng.below(1000)) as u64];
+    let sizes = totals.map(|total| {
+        let mut sizes = vec![0_u64; n];
+        sizes[rng.below(n)] = total;
+        stream.clone_htod(&sizes).unwrap()
+    });
+    let x: Vec<u32> = any(&mut rng, most);
+    let mut ends = stream.alloc_zeros::<u64>(n).unwrap();
+    let mut scanned = [0; 8].map(|_| stream.clone_htod(&x).unwrap());
+    let mut workspace = Workspace::new(&stream);
+    scan::<Sum, u64>().prepare(n, &mut workspace).unwrap();
+    for _ in 0..4 {
+        scanned.iter_mut().for_each(|to| stream.memcpy_htod(&x, to).unwrap());
+        stream.synchronize().unwrap();
+        for (k, to) in scanned.iter_mut().enumerate() {
+            scan::<Sum, u64>().workspace(&mut workspace).run_into(&sizes[k % 2], &mut ends).unwrap();
+            let total = ends.slice(n - 1..n);
+            scan::<Sum, u32>().workspace(&mut workspace).len(&total).run_in_place(to).unwrap();
+        }
+        for (k, to) in scanned.iter().enumerate() {
+            let total = totals[k % 2] as usize;
+            let options = Options { exclusive: false, init: None, reverse: false };
+            let expected = [&oracle::<Sum, u32>(&x[..total], options), &x[total..]].concat();
+            assert_same(&stream.clone_dtoh(to).unwrap(), &expected, &("of", k, total));
+        }
+    }
+}

@@ -443,7 +443,7 @@ impl Parts {
 }
 
 /// A digit that was chosen and counted.
-struct Counted<K> {
+struct ChosenDigit<K> {
     digit: Digit<K>,
     /// The lowest bit in which radix keys differ, and one more than the highest.
     low: u32,
@@ -503,7 +503,7 @@ impl<K: Bits, P: Payload> Engine<K, P> {
                 count: if threads == 1 { 1 } else { scratch.parts.min(n.div_ceil(MIN_PART_ITEMS)) },
                 counts: Counts(if threads == 1 { worker(team.worker).counts } else { scratch.counts }),
             };
-            let Some(Counted { digit, low, high }) = self.choose_and_count(from, bound, &parts, team) else {
+            let Some(ChosenDigit { digit, low, high }) = self.choose_and_count(from, bound, &parts, team) else {
                 return team.each(parts.count, &|_, p| {
                     let items = parts.items(p);
                     self.copy(self.at(from, items.start), self.at(to, items.start), items.len());
@@ -562,7 +562,7 @@ impl<K: Bits, P: Payload> Engine<K, P> {
         bound: Bound,
         parts: &Parts,
         team: Team<'_, K>,
-    ) -> Option<Counted<K>> {
+    ) -> Option<ChosenDigit<K>> {
         let mut sample = [K::truncate(0); SAMPLED_KEYS];
         // SAFETY: the caller's: there are more keys than the sample has.
         let first = unsafe {
@@ -599,7 +599,7 @@ impl<K: Bits, P: Payload> Engine<K, P> {
                 high = top;
                 continue;
             }
-            return Some(Counted { digit, low: differing.trailing_zeros(), high });
+            return Some(ChosenDigit { digit, low: differing.trailing_zeros(), high });
         }
     }
 

@@ -5,7 +5,7 @@ use super::contract::{BEFORE_STATUS, status_bytes};
 use super::kernels::{Kernels, p};
 use super::library::{self, Caller, Program};
 use super::reduce::unit::reduce_shapes;
-use super::reduce::{self, Counted, ReduceArguments, ReducePlan, ReduceProgram, check_element};
+use super::reduce::{self, LengthInMemory, ReduceArguments, ReducePlan, ReduceProgram, check_element};
 use super::scan::tuning::TUNING;
 use super::scan::unit::{Unit, shapes_by_architecture};
 use super::scan::{self, ScanArguments, ScanProgram, unit_of};
@@ -313,7 +313,7 @@ impl<C: Element> ColumnsArguments<C> {
             }
             Cut::ReduceRows(plan) => {
                 let empty = [empty.unwrap_or_else(C::zeroed); ROW_BYTES];
-                let length = length.map(|address| Counted { address, empty });
+                let length = length.map(|address| LengthInMemory { address, empty });
                 let arguments = ReduceArguments { input, output, n, length, init, words, scratch };
                 // SAFETY: the caller's: the kernels are those of reduce on rows.
                 unsafe { arguments.launch(&plan, kernels, stream) }

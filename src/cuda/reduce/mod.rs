@@ -171,7 +171,7 @@ impl ReduceProgram {
 
 /// A number of items that lies in memory. `n` is then the most.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Counted<C> {
+pub(crate) struct LengthInMemory<C> {
     pub(crate) address: CUdeviceptr,
     /// The result without items, if there is no `init`.
     pub(crate) empty: C,
@@ -184,7 +184,7 @@ pub(crate) struct ReduceArguments<C> {
     pub(crate) input: CUdeviceptr,
     pub(crate) output: CUdeviceptr,
     pub(crate) n: usize,
-    pub(crate) length: Option<Counted<C>>,
+    pub(crate) length: Option<LengthInMemory<C>>,
     pub(crate) init: Option<C>,
     /// `ReducePlan::words` bytes, zero.
     pub(crate) words: CUdeviceptr,
@@ -205,7 +205,7 @@ impl<C: Zeroable + Copy> ReduceArguments<C> {
     pub(crate) unsafe fn launch(&self, plan: &ReducePlan, kernels: &Kernels, stream: CUstream) -> Result<(), Error> {
         let ReduceArguments { input, output, n, length, init, words, scratch } = *self;
         let ReducePlan { range, threads, blocks, each, more, .. } = *plan;
-        let (at, empty) = length.map_or((0, None), |Counted { address, empty }| (address, Some(empty)));
+        let (at, empty) = length.map_or((0, None), |LengthInMemory { address, empty }| (address, Some(empty)));
         let (n, has_init, init) = (n as u64, u32::from(init.is_some()), init.or(empty).unwrap_or_else(C::zeroed));
         let arguments =
             [p(&input), p(&n), p(&each), p(&more), p(&output), p(&words), p(&scratch), p(&init), p(&has_init), p(&at)];

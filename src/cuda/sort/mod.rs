@@ -235,7 +235,7 @@ impl SortArguments {
         unsafe {
             match way {
                 Way::OneBlock { by_bins } => return launches.one_block(by_bins),
-                Way::Counts => return launches.counted(),
+                Way::Counts => return launches.counts(),
                 Way::Passes => {}
                 Way::Fixed { bits, is_large, sample } => launches.fixed(bits, is_large, sample)?,
                 Way::Buckets { lower, most, is_large } => launches.buckets(lower, most, is_large)?,
@@ -342,7 +342,7 @@ impl Launches<'_> {
         }
     }
 
-    unsafe fn counted(&self) -> Result<(), Error> {
+    unsafe fn counts(&self) -> Result<(), Error> {
         let (blocks, threads) = (self.plan.n.div_ceil(FILL_KEYS), FILL_THREADS as usize);
         // SAFETY: the caller's.
         unsafe {
