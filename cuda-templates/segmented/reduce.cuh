@@ -88,7 +88,10 @@ template <class Operator, class Shape> struct SegmentedReduction {
             // slice is closed by the next slice or stretch.
             u64 most = slice_end == n ? n : slice_end - 1;
             bool ends = boundary <= slice_end; // whether a segment ends in the slice
-            if (!ends && slice_end - at < SLICE) break; // the last items are in no segment
+            if (!ends && slice_end - at < SLICE) { // the last items are in no segment
+                if (at == first) share.aggregate.head = 1; // so none joins it
+                break;
+            }
             walk.in.begin_load(stage, at, lane);
             if (!ends) {
                 walk.in.end_load(stage, at, lane);
