@@ -227,17 +227,6 @@ const WITHIN_A_BLOCK: Edit = once(
 
 const GUARDS: &[Guard] = &[
     Guard {
-        name: "a bucket has no more keys than its capacity",
-        input: Input::Full,
-        without: once(
-            "if (earlier + total <= room) return u64(d) * room + earlier;
-        *too_large = 1;",
-            "if (earlier + total <= ~0u) return u64(d) * room + earlier;
-        *too_large = 1;",
-        ),
-        fails: Check::Results,
-    },
-    Guard {
         name: "passes are told of a bucket that overflows",
         input: Input::Full,
         without: once(
