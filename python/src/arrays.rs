@@ -235,6 +235,9 @@ impl Memory {
         if copy == Some(true) || dl_device.is_some_and(|device| device != self.__dlpack_device__()) {
             return Err(PyBufferError::new_err("the array is given away where it lies, without a copy"));
         }
+        if let (Some(_), Some(number @ (0 | ..=-2))) = (&self.stream, stream) {
+            return Err(PyBufferError::new_err(format!("{number} is not a stream of a CUDA device")));
+        }
         let _current = self.stream.as_ref().map(|_| Current::keep()).transpose().map_err(failed)?;
         let array = self.array.take().ok_or_else(given_away)?;
         // SAFETY (of both): by the protocol the number is that of a live stream of the device.

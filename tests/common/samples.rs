@@ -20,8 +20,16 @@ samples! {
         let (swap, shift, loses) = (rng.below(8) as u8, rng.below(8) as u8, rng.below(1000) == 0);
         Transitions::new(std::array::from_fn(|s| ((s as u8 ^ swap) + shift) & if loses { 6 } else { 7 }))
     };
-    Matrix<u32>: |rng| Matrix { m00: rng.next() as u32, m01: rng.next() as u32, m10: rng.next() as u32, m11: rng.next() as u32 };
-    Matrix<u64>: |rng| Matrix { m00: rng.next(), m01: rng.next(), m10: rng.next(), m11: rng.next() };
+    // Of determinant 1, so that a product of any number of them depends on each. Two hundred random matrices have
+    // a product of zeros.
+    Matrix<u32>: |rng| {
+        let (a, b) = (rng.next() as u32, rng.next() as u32);
+        Matrix { m00: 1, m01: a, m10: b, m11: a.wrapping_mul(b).wrapping_add(1) }
+    };
+    Matrix<u64>: |rng| {
+        let (a, b) = (rng.next(), rng.next());
+        Matrix { m00: 1, m01: a, m10: b, m11: a.wrapping_mul(b).wrapping_add(1) }
+    };
     Moments<f32>: |rng| Moments { count: rng.below(9) as f32, mean: rng.below(100) as f32, squares: rng.below(99) as f32 };
     Extent<u8>: |rng| Extent::of(rng.next() as u8);
     Extent<f64>: |rng| Extent::of(<f64 as Sample>::draw(rng, Draw::Any, 0));

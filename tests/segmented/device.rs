@@ -3,7 +3,7 @@
 use super::*;
 use crate::common::samples::{Digit, Digits};
 use crate::common::segments::runs_oracle;
-use crate::common::{much_memory, sited};
+use crate::common::{any, much_memory, sited};
 use parascan::cudarc::driver::{CudaStream, CudaView, CudaViewMut};
 use parascan::operators::{Compose, Matrix, Moments, Transitions};
 use parascan::{Device, Last, Max, Sum};
@@ -358,25 +358,18 @@ fn long() {
     }
 }
 
-/// A matrix of determinant 1: a product of any number of them depends on each. Two hundred random matrices have a
-/// product of zeros.
-pub(super) fn unimodular(rng: &mut Rng) -> Matrix<u64> {
-    let (a, b) = (rng.next(), rng.next());
-    Matrix { m00: 1, m01: a, m10: b, m11: a.wrapping_mul(b).wrapping_add(1) }
-}
-
 /// One segment of half of all items, and one of all, across the tiles of the kernels for more than 32 MiB.
 #[test]
 fn one_long_segment() {
-    fn walk<Op: Operator<T>, T: Sample>(engine: &mut OnDevice, draw: fn(&mut Rng) -> T) {
+    fn walk<Op: Operator<T>, T: Sample>(engine: &mut OnDevice) {
         let mut rng = Rng::new();
         let n = (34 << 20) / size_of::<T>() + rng.below(1000);
-        let x: Vec<T> = (0..n).map(|_| draw(&mut rng)).collect();
+        let x: Vec<T> = any(&mut rng, n);
         for lengths in [Lengths::Half, Lengths::One] {
             let segments = Segments::draw(&mut rng, n, lengths, false);
             for (k, kind) in [Kind::Offsets32, Kind::Flags].into_iter().enumerate() {
                 for reverse in [false, true] {
-                    let options = Options { exclusive: true, init: Some(draw(&mut rng)), reverse };
+                    let options = Options { exclusive: true, init: Some(any(&mut rng, 1)[0]), reverse };
                     let call = [Call::Into, Call::InPlace][(k + usize::from(reverse)) % 2];
                     check_scan::<_, Op, T, false>(engine, &mut rng, &x, &segments, kind, options, call, &lengths);
                 }
@@ -390,8 +383,8 @@ fn one_long_segment() {
         }
     }
     let mut engine = or_skip!(OnDevice::new());
-    walk::<Last, u64>(&mut engine, Rng::next);
-    walk::<Compose, Matrix<u64>>(&mut engine, unimodular);
+    walk::<Last, u64>(&mut engine);
+    walk::<Compose, Matrix<u64>>(&mut engine);
 }
 
 /// A prepared workspace serves every length up to the prepared one, and does not grow.
