@@ -3,7 +3,9 @@
 //! A block that is an operand becomes a lambda, called at once. It may not assign to variables
 //! outside of it, since C++ leaves the order open in which operands are evaluated.
 
-use super::syntax::{as_conditional, is_comparison, is_untyped, number_type, segments, ungrouped, ungrouped_type};
+use super::syntax::{
+    as_conditional, is_block, is_comparison, is_untyped, number_type, segments, ungrouped, ungrouped_type,
+};
 use super::{Target, Translator, UNTYPED_LITERAL};
 use crate::methods::{Argument, constant, digits, float, integer, is_number, mathematical, method};
 use quote::ToTokens;
@@ -13,12 +15,7 @@ impl Translator {
     /// The whole value of a `let` or an assignment, of C++ type `ty` if that is known. No other
     /// operand is evaluated beside it, so a block may assign to variables outside.
     pub(super) fn initializer(&mut self, expression: &Expr, ty: Option<&String>) -> String {
-        let is_block = match ungrouped(expression) {
-            Expr::Struct(_) | Expr::Block(_) => true,
-            Expr::If(choice) => as_conditional(choice).is_none() && choice.else_branch.is_some(),
-            _ => false,
-        };
-        if is_block { self.lambda(expression, ty.cloned()) } else { self.operand(expression) }
+        if is_block(expression) { self.lambda(expression, ty.cloned()) } else { self.operand(expression) }
     }
 
     /// A block that is an operand.

@@ -1,6 +1,6 @@
 //! Statements of Rust become statements of C++. The value of a block goes to its [`Target`].
 
-use super::syntax::{assigning_operator, is_untyped, ungrouped};
+use super::syntax::{assigning_operator, is_block, is_untyped, ungrouped};
 use super::{Target, Translator, UNTYPED_LITERAL};
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
@@ -101,28 +101,39 @@ impl Translator {
     }
 
     /// Assigns the fields of a struct literal one by one: a C++ initializer would need them in the
-    /// order of declaration.
+    /// order of declaration. Rust evaluates the base last, which a block in a field may change.
     fn fill_fields(&mut self, literal: &ExprStruct, place: &str) {
+        let is_base_late = literal.rest.is_some() && literal.fields.iter().any(|field| is_block(&field.expr));
+        if !is_base_late {
+            self.fill_base(literal, place);
+        }
+        let mut late = Vec::new(); // fields, and the temporaries that have their values
+        for field in &literal.fields {
+            let Member::Named(name) = &field.member else {
+                self.refuse(&field.member, "a tuple's fields are not in the subset; use a struct with named fields");
+                continue;
+            };
+            let mut place = self.field(place, name);
+            if is_base_late {
+                let value = self.names.temporary("value");
+                self.line(format!("decltype({place}) {value};"));
+                late.push((std::mem::replace(&mut place, value.clone()), value));
+            }
+            self.value(&field.expr, &Target::Place(place));
+        }
+        if is_base_late {
+            self.fill_base(literal, place);
+        }
+        for (place, value) in late {
+            self.line(format!("rust::set({place}, {value});"));
+        }
+    }
+
+    /// Copies the base of a struct literal, if it has one.
+    fn fill_base(&mut self, literal: &ExprStruct, place: &str) {
         if let Some(rest) = &literal.rest {
             let rest = self.operand(rest);
             self.line(format!("rust::set({place}, {rest});"));
-            // Rust evaluates it last, so no field may assign to a variable that it reads.
-            self.names.open_operand();
-        }
-        for field in &literal.fields {
-            match &field.member {
-                Member::Named(name) => {
-                    let place = self.field(place, name);
-                    self.value(&field.expr, &Target::Place(place));
-                }
-                Member::Unnamed(_) => {
-                    _ = self
-                        .refuse(&field.member, "a tuple's fields are not in the subset; use a struct with named fields")
-                }
-            }
-        }
-        if literal.rest.is_some() {
-            self.names.close_operand();
         }
     }
 

@@ -34,6 +34,15 @@ fn is_value(expression: &Expr) -> bool {
     }
 }
 
+/// Whether an expression is statements in C++, which may assign to variables.
+pub(super) fn is_block(expression: &Expr) -> bool {
+    match ungrouped(expression) {
+        Expr::Struct(_) | Expr::Block(_) => true,
+        Expr::If(choice) => as_conditional(choice).is_none() && choice.else_branch.is_some(),
+        _ => false,
+    }
+}
+
 /// The condition and the two values of an `if` that C++ can write as `?:`.
 pub(super) fn as_conditional(choice: &ExprIf) -> Option<(&Expr, &Expr, &Expr)> {
     let (_, otherwise) = choice.else_branch.as_ref()?;
