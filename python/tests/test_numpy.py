@@ -278,9 +278,10 @@ def test_searchsorted(dtype):
 
 def test_searchsorted_scalars():
     x = np.array([0.1], "float32")
-    for value in (0.1, np.float32(0.1), np.float64(0.1)):  # numpy's have a type of their own
+    # numpy's numbers have a type of their own; a number of Python takes that of the array.
+    for value, typed in ((0.1, np.float32(0.1)), (np.float32(0.1),) * 2, (np.float64(0.1),) * 2):
         for side in ("left", "right"):
-            same(parascan.searchsorted(x, value, side=side), np.int64(np.searchsorted(x, value, side)))
+            same(parascan.searchsorted(x, value, side=side), np.int64(np.searchsorted(x, typed, side)))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "uint8"])
