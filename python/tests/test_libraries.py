@@ -272,8 +272,10 @@ def test_cuda_array_interface():
         stream.synchronize()
     del stream, total
     assert last[0] == x.sum()
+    ones = cupy.ones(1000, dtype="uint8")
+    flags = type("Flags", (), {name: getattr(ones, name) for name in ("__cuda_array_interface__", "shape", "dtype")})
     with pytest.raises(TypeError, match="namespace"):
-        parascan.segmented_reduce("sum", Wrapped(), heads=cupy.ones(1000, dtype="uint8"))
+        parascan.segmented_reduce("sum", Wrapped(), heads=flags())
     pointer, read_only = x.__cuda_array_interface__["data"]
     Wrapped.__cuda_array_interface__ |= {"data": (pointer + 2, read_only), "shape": (999,)}
     Wrapped.shape = (999,)

@@ -14,7 +14,6 @@ use std::sync::Arc;
 
 mod buckets;
 mod device;
-mod guards;
 mod host;
 mod long;
 mod misled;

@@ -8,7 +8,7 @@ use super::*;
 
 /// `n` keys in buckets by their first `bits` bits: bucket `full` has exactly `size` keys, and the others share the
 /// rest at random. A sample of `sampled` keys has equally many of each bucket.
-pub(super) fn with_full_bucket<K: Key>(
+fn with_full_bucket<K: Key>(
     rng: &mut Rng,
     n: usize,
     bits: u32,
