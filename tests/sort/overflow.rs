@@ -8,13 +8,7 @@ use super::*;
 
 /// `n` keys in buckets by their first `bits` bits: bucket `full` has exactly `size` keys, and the others share the
 /// rest at random. A sample of `sampled` keys has equally many of each bucket.
-fn with_full_bucket<K: Key>(
-    rng: &mut Rng,
-    n: usize,
-    bits: u32,
-    [full, size]: [usize; 2],
-    sampled: usize,
-) -> Vec<K> {
+fn with_full_bucket<K: Key>(rng: &mut Rng, n: usize, bits: u32, [full, size]: [usize; 2], sampled: usize) -> Vec<K> {
     const UNKNOWN: usize = usize::MAX;
     let buckets = 1 << bits;
     let mut bucket_of = vec![UNKNOWN; n];
