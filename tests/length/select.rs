@@ -230,41 +230,25 @@ fn on_the_host() {
     each(memories, |rng, most, counts| check_unique::<_, u32>(&OnHost, rng, most, counts));
 }
 
-#[test]
-fn compactions_of_bytes() {
-    let engine = or_skip!(OnDevice::new());
-    each(&MEMORIES, |rng, most, counts| check_compact::<_, u8>(&engine, rng, most, counts));
+/// Calls on the device, one test for each type.
+macro_rules! on_the_device {
+    ($($test:ident: $check:ident $t:ty, $memories:expr;)*) => { $(
+        #[test]
+        fn $test() {
+            let engine = or_skip!(OnDevice::new());
+            each($memories, |rng, most, counts| $check::<_, $t>(&engine, rng, most, counts));
+        }
+    )* };
 }
-#[test]
-fn compactions_of_three_bytes() {
-    let engine = or_skip!(OnDevice::new());
-    each(&MEMORIES, |rng, most, counts| check_compact::<_, [u8; 3]>(&engine, rng, most, counts));
-}
-/// Also 10 and 40 MiB of items: a range of lengths has a kernel of its own.
-#[test]
-fn compactions_of_quads() {
-    let engine = or_skip!(OnDevice::new());
-    each(&MEMORIES, |rng, most, counts| check_compact::<_, u128>(&engine, rng, most, counts));
-    let long = [10, 40].map(|mib| (mib << 20) / size_of::<u128>());
-    each(&long, |rng, most, counts| check_compact::<_, u128>(&engine, rng, most, counts));
-}
-#[test]
-fn partitions_of_three_bytes() {
-    let engine = or_skip!(OnDevice::new());
-    each(&MEMORIES, |rng, most, counts| check_partition::<_, [u8; 3]>(&engine, rng, most, counts));
-}
-#[test]
-fn partitions_of_quads() {
-    let engine = or_skip!(OnDevice::new());
-    each(&MEMORIES, |rng, most, counts| check_partition::<_, u128>(&engine, rng, most, counts));
-}
-#[test]
-fn runs_of_words() {
-    let engine = or_skip!(OnDevice::new());
-    each(&MEMORIES, |rng, most, counts| check_unique::<_, u32>(&engine, rng, most, counts));
-}
-#[test]
-fn runs_of_bytes() {
-    let engine = or_skip!(OnDevice::new());
-    each(&MEMORIES, |rng, most, counts| check_unique::<_, u8>(&engine, rng, most, counts));
+/// 10 and 40 MiB of items: a range of lengths has a kernel of its own.
+const LONG: [usize; 2] = [(10 << 20) / size_of::<u128>(), (40 << 20) / size_of::<u128>()];
+on_the_device! {
+    compactions_of_bytes: check_compact u8, &MEMORIES;
+    compactions_of_three_bytes: check_compact [u8; 3], &MEMORIES;
+    compactions_of_quads: check_compact u128, &MEMORIES;
+    long_compactions_of_quads: check_compact u128, &LONG;
+    partitions_of_three_bytes: check_partition [u8; 3], &MEMORIES;
+    partitions_of_quads: check_partition u128, &MEMORIES;
+    runs_of_words: check_unique u32, &MEMORIES;
+    runs_of_bytes: check_unique u8, &MEMORIES;
 }

@@ -215,7 +215,8 @@ fn load<Op: Operator<T>, T: Element>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cuda::unit::of_any_kind;
+    use crate::cuda::scan::unit::Unit;
+    use crate::cuda::unit::{Type, of_any_kind};
     use crate::operators::{Compose, Matrix, Transitions};
     use crate::{Last, Max, Sum};
 
@@ -237,6 +238,19 @@ mod tests {
         collect! {
             Sum, u8; Max, i16; Sum, half::f16; Sum, f32; Sum, f64; Last, u64;
             Compose, Matrix<u64>; Compose, Transitions; crate::operators::ArgMax, crate::operators::Indexed<f32, u32>;
+        }
+        // The widest carry takes the most shared memory.
+        let widest = Unit {
+            element: Type { cuda: "float", size: 4, align: 4, fields: &[] },
+            carry: Type { cuda: "struct alignas(16) { float part[8]; }", size: 32, align: 16, fields: &[] },
+            lift: "Carry{{x}}",
+            alone: "x",
+            combine: "Carry{{a.part[0] + b.part[0]}}",
+            lower: "x.part[0]",
+            pairs: "NoPairs",
+        };
+        for text in [segmented_scan_source, segmented_reduce_source, run_reduce_source] {
+            texts.extend([75, 90].map(|architecture| (architecture, "the widest carry".to_owned(), text(&widest))));
         }
         library::compile_all(texts);
     }
