@@ -223,7 +223,9 @@ template <class Bits> struct BucketMap { // zero before the sort
     u32 shares[BINS]; // by BINS equal parts of the range
     u32 samples[2][INTERVALS]; // by interval, inward and outward
     u32 frequent_keys; // in the lists below
-    u32 sampled, mapped; // blocks that have finished `bucket_sample`, `bucket_map`
+    u32 sample_ticket, map_ticket; // of their parts
+    u32 sampled, mapped; // finished parts
+    u32 is_selected; // whether `function` is final
     u32 tickets[2]; // of the tiles of either scatter step
     u32 one_key[BUCKETS / 32]; // a bit for each bucket that only one key can be in
 

@@ -1,15 +1,15 @@
-// The pilot sample and the choice of a map (bucket_map.cuh): two kernels before the exact
+// The pilot sample and the choice of a map (bucket_map.cuh), in one launch before the exact
 // histogram.
 //
-// `bucket_sample` copies one key of every `stride` keys to `buckets.sample`. It records the least
+// The blocks copy one key of every `stride` keys to `buckets.sample`. They record the least
 // and the greatest key, the bits that differ, and two histograms: by the first digit, and by hashes
-// of the keys (a sketch, as of Cormode and Muthukrishnan 2005). Its last block selects the map by
+// of the keys (a sketch, as of Cormode and Muthukrishnan 2005). The last block selects the map by
 // bits if the first is even and no key can be frequent, and sends inputs whose sample differs in at
 // most two digits to the passes.
 //
-// Otherwise `bucket_map` takes the histograms of the sample by range and by the intervals of two
-// layouts, and counts the keys that the sketch has as frequent. Its last block selects heavy keys
-// and makes the map of the others, by range or by intervals. Both start from a zeroed `BucketMap`.
+// Otherwise up to MAP_BLOCKS blocks take the histograms of the sample by range and by the intervals of two
+// layouts, and count the keys that the sketch has as frequent. The last one selects heavy keys
+// and makes the map of the others, by range or by intervals. All starts from a zeroed `BucketMap`.
 #pragma once
 #include "sort/bucket_map.cuh"
 
@@ -30,69 +30,86 @@ __device__ inline u32 frequent_hits(u32 sampled) {
     return u32(average + 5 * sqrtf(average)) + 5;
 }
 
-// The block that finishes last selects the map by bits, or the passes.
-template <class Order, class Bits, u32 THREADS>
-__device__ void bucket_sample(const SortCall &call, const BucketCall &buckets) {
-    __shared__ u64 extremes[2], differing;
-    __shared__ u32 coarse_counts[BINS], sketch[1 << LOG_SLOTS], most[2];
-    __shared__ bool last;
-    BucketMap<Bits> &map = *(BucketMap<Bits> *)buckets.map;
-    const Bits *keys = (const Bits *)call.keys_in;
-    Order order{Bits(call.flip)};
-    if (threadIdx.x < 2) extremes[threadIdx.x] = most[threadIdx.x] = 0;
-    if (threadIdx.x < BINS) coarse_counts[threadIdx.x] = 0;
-    if (threadIdx.x == 0) differing = 0;
-    for (u32 i = threadIdx.x; i < 1 << LOG_SLOTS; i += THREADS) sketch[i] = 0;
-    __syncthreads();
-    u32 stride = u32(call.n / buckets.sampled);
-    u64 least_inverted = 0, greatest = 0, differs = 0;
-    Bits one = order.to(keys[0]);
-    for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < buckets.sampled; i += gridDim.x * THREADS) {
-        Bits key = order.to(keys[sampled_at(i, stride)]);
-        ((Bits *)buckets.sample)[i] = key;
-        atomicAdd(coarse_counts + u32(key >> (BucketMap<Bits>::WIDTH - DIGIT_BITS)), 1);
-        if (i % thinned(buckets.sampled) == 0) atomicAdd(sketch + hashed<LOG_SLOTS>(key), 1);
-        least_inverted = max(least_inverted, u64(Bits(~key)));
-        greatest = max(greatest, u64(key));
-        differs |= u64(key ^ one);
-    }
-    least_inverted = warp_max(least_inverted);
-    greatest = warp_max(greatest);
-    differs = warp_or(differs);
-    if (lane_id() == 0) {
-        max_shared(extremes, least_inverted);
-        max_shared(extremes + 1, greatest);
-        or_shared(&differing, differs);
-    }
-    __syncthreads();
-    if (threadIdx.x < 2) atomicMax(map.extremes + threadIdx.x, extremes[threadIdx.x]);
-    if (threadIdx.x == 0) atomicOr(&map.differing, differing);
-    if (threadIdx.x < BINS && coarse_counts[threadIdx.x])
-        atomicAdd(map.coarse_counts + threadIdx.x, coarse_counts[threadIdx.x]);
+// Takes the sample in parts. The block that finishes last selects the map by bits, or the passes.
+template <class Order, class Bits, u32 THREADS> struct SampleTaker {
+    struct Shared {
+        u64 extremes[2], differing;
+        u32 coarse_counts[BINS], sketch[1 << LOG_SLOTS], most[2], is_last;
+    };
+    Shared &s;
+    const SortCall &call;
+    const BucketCall &buckets;
+    BucketMap<Bits> &map;
+
+    // By the whole block: part `part` of `parts`. Returns whether it was the last one.
+    __device__ bool take(u32 part, u32 parts) {
+        u32 i = threadIdx.x;
+        if (i < 2) s.extremes[i] = s.most[i] = 0;
+        if (i < BINS) s.coarse_counts[i] = 0;
+        if (i == 0) s.differing = 0;
+        for (u32 slot = i; slot < 1 << LOG_SLOTS; slot += THREADS) s.sketch[slot] = 0;
+        __syncthreads();
+        count(part, parts);
+        __syncthreads();
+        if (i < 2) atomicMax(map.extremes + i, s.extremes[i]);
+        if (i == 0) atomicOr(&map.differing, s.differing);
+        if (i < BINS && s.coarse_counts[i]) atomicAdd(map.coarse_counts + i, s.coarse_counts[i]);
 #pragma unroll 4
-    for (u32 i = threadIdx.x; i < 1 << LOG_SLOTS; i += THREADS)
-        if (sketch[i]) atomicAdd(map.sketch + i, sketch[i]);
-    __threadfence();
-    __syncthreads();
-    if (threadIdx.x == 0) last = add_acquire_release(&map.sampled, 1) == gridDim.x - 1;
-    __syncthreads();
-    if (!last) return;
-    u32 hits = 0;
+        for (u32 slot = i; slot < 1 << LOG_SLOTS; slot += THREADS)
+            if (s.sketch[slot]) atomicAdd(map.sketch + slot, s.sketch[slot]);
+        __threadfence();
+        __syncthreads();
+        if (i == 0) s.is_last = add_acquire_release(&map.sampled, 1) == parts - 1;
+        __syncthreads();
+        if (!s.is_last) return false;
+        select();
+        return true;
+    }
+
+  private:
+    __device__ void count(u32 part, u32 parts) {
+        Order order{Bits(call.flip)};
+        const Bits *keys = (const Bits *)call.keys_in;
+        u32 stride = u32(call.n / buckets.sampled);
+        u64 least_inverted = 0, greatest = 0, differs = 0;
+        Bits one = order.to(keys[0]);
+        for (u32 i = part * THREADS + threadIdx.x; i < buckets.sampled; i += parts * THREADS) {
+            Bits key = order.to(keys[sampled_at(i, stride)]);
+            ((Bits *)buckets.sample)[i] = key;
+            atomicAdd(s.coarse_counts + u32(key >> (BucketMap<Bits>::WIDTH - DIGIT_BITS)), 1);
+            if (i % thinned(buckets.sampled) == 0) atomicAdd(s.sketch + hashed<LOG_SLOTS>(key), 1);
+            least_inverted = max(least_inverted, u64(Bits(~key)));
+            greatest = max(greatest, u64(key));
+            differs |= u64(key ^ one);
+        }
+        least_inverted = warp_max(least_inverted);
+        greatest = warp_max(greatest);
+        differs = warp_or(differs);
+        if (lane_id() == 0) {
+            max_shared(s.extremes, least_inverted);
+            max_shared(s.extremes + 1, greatest);
+            or_shared(&s.differing, differs);
+        }
+    }
+    __device__ void select() {
+        u32 hits = 0;
 #pragma unroll
-    for (u32 i = threadIdx.x; i < 1 << LOG_SLOTS; i += THREADS) hits = max(hits, load_relaxed(map.sketch + i));
-    hits = warp_max(hits);
-    if (lane_id() == 0) atomicMax(most + 1, hits);
-    if (threadIdx.x < BINS) atomicMax(most, load_relaxed(map.coarse_counts + threadIdx.x));
-    __syncthreads();
-    if (threadIdx.x > 0) return;
-    u32 digits = 0; // digits that differ within the sample
-    for (u64 rest = load_relaxed(&map.differing); rest != 0; rest >>= DIGIT_BITS) digits += (rest & (BINS - 1)) != 0;
-    bool by_bits = is_even(buckets, call.n, most[0], BINS, buckets.lower_bits) &&
-                   most[1] < frequent_hits(buckets.sampled);
-    map.function = by_bits ? BY_BITS : AROUND_HEAVY;
-    map.lower_bits = buckets.lower_bits;
-    if (digits <= FEW_DIGITS) ((SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large = 1;
-}
+        for (u32 i = threadIdx.x; i < 1 << LOG_SLOTS; i += THREADS) hits = max(hits, load_relaxed(map.sketch + i));
+        hits = warp_max(hits);
+        if (lane_id() == 0) atomicMax(s.most + 1, hits);
+        if (threadIdx.x < BINS) atomicMax(s.most, load_relaxed(map.coarse_counts + threadIdx.x));
+        __syncthreads();
+        if (threadIdx.x > 0) return;
+        u32 digits = 0; // digits that differ within the sample
+        for (u64 rest = load_relaxed(&map.differing); rest != 0; rest >>= DIGIT_BITS)
+            digits += (rest & (BINS - 1)) != 0;
+        bool by_bits = is_even(buckets, call.n, s.most[0], BINS, buckets.lower_bits) &&
+                       s.most[1] < frequent_hits(buckets.sampled);
+        map.function = by_bits ? BY_BITS : AROUND_HEAVY;
+        map.lower_bits = buckets.lower_bits;
+        if (digits <= FEW_DIGITS) ((SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large = 1;
+    }
+};
 
 // ---- map ------------------------------------------------------------------------------------
 
@@ -134,11 +151,16 @@ template <class Order, class Bits, u32 THREADS> struct MapMaker {
         : s(s), call(call), buckets(buckets), map(*(Map *)buckets.map), extremes{map.extremes[0], map.extremes[1]},
           layouts{Intervals::inward(extremes, Order::GRAIN), Intervals::outward()}, share(extremes) {}
 
-    // By the whole block.
-    __device__ void run() {
+    // By the whole block: part `part` of `parts`. Returns whether it was the last one.
+    __device__ bool run(u32 part, u32 parts) {
         share.factor = is_wide() ? share.factor_for(BINS) : 0;
-        count();
-        if (!s.is_last) return;
+        count(part, parts);
+        if (s.is_last) make();
+        return s.is_last;
+    }
+
+  private:
+    __device__ void make() {
         collect();
         find_most();
         u32 best = s.most[1] < s.most[0];
@@ -157,27 +179,25 @@ template <class Order, class Bits, u32 THREADS> struct MapMaker {
         finish(lower_bits);
         write_one_key(lower_bits);
     }
-
-  private:
     __device__ void leave_to_passes() const {
         if (threadIdx.x == 0) ((SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large = 1;
     }
     __device__ bool is_wide() const { return share.range() >> 20 != 0; }
 
-    // Counts the block's part of the sample.
-    __device__ void count() {
+    // Counts a part of the sample.
+    __device__ void count(u32 part, u32 parts) {
         for (u32 i = threadIdx.x; i < 2 * INTERVALS; i += THREADS) s.counts[0][i] = 0;
         if (threadIdx.x < BINS) s.shares[threadIdx.x] = 0;
         s.few.clear();
         u32 frequent = frequent_hits(buckets.sampled);
         const Bits *sample = (const Bits *)buckets.sample;
-        u32 i = blockIdx.x * THREADS + threadIdx.x;
+        u32 i = part * THREADS + threadIdx.x;
         Bits next = sample[i];
         u32 next_hits = map.sketch[hashed<LOG_SLOTS>(next)];
         while (i < buckets.sampled) {
             Bits key = next;
             u32 hits = next_hits;
-            i += gridDim.x * THREADS;
+            i += parts * THREADS;
             if (i < buckets.sampled) {
                 next = sample[i];
                 next_hits = map.sketch[hashed<LOG_SLOTS>(next)];
@@ -198,7 +218,7 @@ template <class Order, class Bits, u32 THREADS> struct MapMaker {
             }
         __threadfence();
         __syncthreads();
-        if (threadIdx.x == 0) s.is_last = add_acquire_release(&map.mapped, 1) == gridDim.x - 1;
+        if (threadIdx.x == 0) s.is_last = add_acquire_release(&map.mapped, 1) == parts - 1;
         __syncthreads();
     }
     // Collects what all blocks have counted.
@@ -451,11 +471,52 @@ template <class Order, class Bits, u32 THREADS> struct MapMaker {
     }
 };
 
+// ---- both -----------------------------------------------------------------------------------
+
+// Calls `take(part)` by the whole block for each part that the block draws, of `parts`, until it
+// returns true or none is left.
+template <class Take> __device__ inline void draw_parts(u32 *ticket, u32 parts, const Take &take) {
+    __shared__ u32 drawn;
+    for (;;) {
+        __syncthreads(); // all threads have read the last ticket
+        if (threadIdx.x == 0) drawn = add_relaxed(ticket, 1);
+        __syncthreads();
+        if (drawn >= parts || take(drawn)) return;
+    }
+}
+
+// The blocks draw the parts of the sample and, when its last block has selected that, those of the
+// map. A block that waits has drawn a ticket past the last part, so all parts are of blocks that run.
 template <class Order, class Bits, u32 THREADS>
 __device__ void bucket_map(const SortCall &call, const BucketCall &buckets) {
+    typedef SampleTaker<Order, Bits, THREADS> Taker;
     typedef MapMaker<Order, Bits, THREADS> Maker;
-    const BucketMap<Bits> &map = *(const BucketMap<Bits> *)buckets.map;
-    if (((const SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large || map.function == BY_BITS) return;
-    alignas(16) __shared__ char memory[sizeof(typename Maker::Shared)];
-    Maker(*(typename Maker::Shared *)memory, call, buckets).run();
+    union Shared {
+        typename Taker::Shared sample;
+        typename Maker::Shared map;
+        __device__ Shared() {}
+    };
+    alignas(16) __shared__ char memory[sizeof(Shared)];
+    Shared &s = *(Shared *)memory;
+    const SortPlan<sizeof(Bits) + 1> &plan = *(const SortPlan<sizeof(Bits) + 1> *)call.plan;
+    BucketMap<Bits> &map = *(BucketMap<Bits> *)buckets.map;
+    if (plan.has_fixed_buckets()) return;
+    u32 parts = min(max(buckets.sampled / (4 * THREADS), 1), gridDim.x);
+    Taker taker{s.sample, call, buckets, map};
+    draw_parts(&map.sample_ticket, parts, [&](u32 part) {
+        bool is_last = taker.take(part, parts);
+        if (is_last) {
+            __syncthreads();
+            if (threadIdx.x == 0) {
+                __threadfence();
+                store_relaxed(&map.is_selected, 1);
+            }
+        }
+        return is_last;
+    });
+    if (threadIdx.x == 0) wait_for(&map.is_selected, 1);
+    __syncthreads();
+    if (plan.too_large || map.function == BY_BITS) return;
+    u32 map_parts = min(max(buckets.sampled / (2 * THREADS), 1), u32(MAP_BLOCKS));
+    draw_parts(&map.map_ticket, map_parts, [&](u32 part) { return Maker(s.map, call, buckets).run(part, map_parts); });
 }

@@ -108,7 +108,8 @@ template <class Order, class Tile, u32 LOG_BINS, bool FINER> struct BucketSort {
 
     // ---- what the kernels call ------------------------------------------------------------------
 
-    // Sorts the buckets from the block's number on, gridDim.x apart.
+    // Sorts the buckets from the block's number on, gridDim.x apart. After a single step `starts` is
+    // still zero, so all buckets are empty.
     static __device__ void run_buckets(Shared &shared, const SortCall &call, const BucketCall &buckets) {
         const BucketMap<Bits> &map = *(const BucketMap<Bits> *)buckets.map;
         const SortPlan<sizeof(Bits) + 1> &plan = *(const SortPlan<sizeof(Bits) + 1> *)call.plan;
@@ -149,25 +150,25 @@ template <class Order, class Tile, u32 LOG_BINS, bool FINER> struct BucketSort {
     static __device__ void run_fixed(Shared &shared, const SortCall &call, const BucketCall &fixed) {
         const SortPlan<sizeof(Bits) + 1> &plan = *(const SortPlan<sizeof(Bits) + 1> *)call.plan;
         u32 function = plan.fixed_function; // issued together with the next load
-        if (plan.too_large) return;
+        if (function == NOT_FIXED || plan.too_large) return;
         // The most times a heavy key occurs that one block writes alone.
         constexpr u32 MOST_OF_ONE_BLOCK = (HAS_VALUES ? 8 : 24) * THREADS;
-        __shared__ u32 before[BINS / WARP];
+        __shared__ u32 before[WARPS];
         const FixedTables<Bits> &tables = ((const FixedMap<Bits> *)fixed.map)->tables;
         const HeavyKeys<Bits> &heavy = tables.heavy;
         bool has_heavy = function == FIXED_AROUND_HEAVY, is_many = false;
         u32 bucket = blockIdx.x, d = threadIdx.x, keys_here = fixed.counts[bucket];
-        if (d < BINS) {
+        if (d < gridDim.x) {
             u32 keys = fixed.counts[d], earlier = warp_add(d < bucket ? keys : 0);
             if (lane_id() == 0) before[warp_id()] = earlier;
-            is_many = heavy.has(d) & has_heavy & (keys > MOST_OF_ONE_BLOCK); // loads at once
+            is_many = heavy.has(d % BINS) & has_heavy & (keys > MOST_OF_ONE_BLOCK); // loads at once
         }
-        bool is_heavy = heavy.has(bucket) & has_heavy;
-        u32 count = is_heavy ? 0 : keys_here, first = 0;
+        bool is_heavy = heavy.has(bucket % BINS) & has_heavy;
+        u32 count = is_heavy ? 0 : keys_here;
         const Bits *keys = (const Bits *)fixed.keys + u64(bucket) * fixed.room;
         ThreadKeys t(count, [=](u32 at) { return keys[at]; });
         is_many = __syncthreads_or(is_many);
-        for (u32 w = 0; w < BINS / WARP; w++) first += before[w];
+        u32 first = warp_add(lane_id() < gridDim.x / WARP ? before[lane_id()] : 0);
         Order order{Bits(call.flip)};
         Bits *out = call.no_keys ? nullptr : (Bits *)call.keys[0];
         Value *values_out = (Value *)call.values[0];

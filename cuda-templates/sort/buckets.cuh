@@ -1,8 +1,8 @@
 // Radix sort by counted buckets: most significant digit first, by all bits of the keys. Kernels, in
 // order of launch:
 //
-//   bucket_sample   a pilot sample of the keys                        sort/bucket_sample.cuh
-//   bucket_map      the map from keys to buckets of about equal size  sort/bucket_sample.cuh
+//   bucket_map      a pilot sample, and the map from keys to buckets of about equal size
+//                                                                     sort/bucket_sample.cuh
 //   bucket_count    the exact histogram of the buckets, one read of all keys
 //   bucket_plan     its prefix sums, and the range that buckets leave to passes
 //   bucket_first    scatter by the bucket number's upper digit
@@ -196,7 +196,8 @@ __device__ void key_count(u32 *counters, const SortCall &call, const BucketCall 
 template <class Order, class Bits, u32 THREADS>
 __device__ void bucket_count(u32 *shared, const SortCall &call, const BucketCall &buckets) {
     typedef typename BucketMap<Bits>::Tables Tables;
-    if (((SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large) return;
+    const SortPlan<sizeof(Bits) + 1> &plan = *(const SortPlan<sizeof(Bits) + 1> *)call.plan;
+    if (plan.has_fixed_buckets() || plan.too_large) return;
     const BucketMap<Bits> &map = *(const BucketMap<Bits> *)buckets.map;
     u32 lower_bits = map.lower_bits, *heavy_counts = shared + sizeof(Tables) / sizeof(u32),
         *counters = heavy_counts + HEAVY_COUNTERS;
@@ -266,7 +267,7 @@ __device__ inline u32 bucket_starts(const SortCall &call, const BucketCall &buck
 // last one. Single-key buckets may exceed it.
 template <class Bits> __device__ void bucket_plan(const SortCall &call, const BucketCall &buckets, u32 tile) {
     SortPlan<sizeof(Bits) + 1> &plan = *(SortPlan<sizeof(Bits) + 1> *)call.plan;
-    if (plan.too_large) return;
+    if (plan.has_fixed_buckets() || plan.too_large) return;
     BucketMap<Bits> &map = *(BucketMap<Bits> *)buckets.map;
     u32 count = bucket_starts(call, buckets, map.lower_bits, tile),
         bucket = (blockIdx.x << map.lower_bits) + threadIdx.x;
@@ -453,7 +454,7 @@ __device__ void bucket_step(Vector *shared, const SortCall &call, const BucketCa
     typedef typename Tile::Shared Shared;
     typedef typename BucketMap<Bits>::Tables Tables;
     const SortPlan<sizeof(Bits) + 1> &plan = *(const SortPlan<sizeof(Bits) + 1> *)call.plan;
-    if (plan.all_by_passes(call.n)) return;
+    if (plan.has_fixed_buckets() || plan.all_by_passes(call.n)) return;
     const BucketMap<Bits> &map = *(const BucketMap<Bits> *)buckets.map;
     Shared &s = *(Shared *)shared;
     if (map.function == BY_BITS) {

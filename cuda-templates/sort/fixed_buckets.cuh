@@ -8,7 +8,10 @@
 //   if that spreads them, or by intervals, whose larger sample adds heavy keys
 //   (fixed_intervals.cuh)
 //
-// `fixed_first` calls these; `fixed_sort` (bucket_sort.cuh) sorts each bucket. If no map fits, or a
+// `single_step` is for more keys than these buckets hold. It takes more buckets, by bits or by
+// range alone; if neither spreads the keys, it moves none, and they go to counted buckets.
+//
+// `fixed_first` calls the maps; `fixed_sort` (bucket_sort.cuh) sorts each bucket. If no map fits, or a
 // bucket overflows, `too_large` is set and the passes sort the input.
 #pragma once
 #include "sort/fixed_intervals.cuh"
@@ -19,8 +22,9 @@
 template <class Order, class Tile> struct FixedDigit {
     typedef typename Tile::Shape::Bits Bits;
     static_assert(PROBE_KEYS == Tile::THREADS, "a thread for each");
+    static constexpr bool IS_SINGLE = Tile::Shape::DIGITS > BINS; // of a single step
     struct ProbeState { // in the tile's memory, before the tile is loaded
-        u32 counts[2][BINS]; // probed keys of each bucket, by bits and by range
+        u32 counts[2][BINS]; // probed keys of each bucket or, if IS_SINGLE, each part; by bits and by range
         // by warp: the least key, bits inverted, and the greatest
         Bits ends[2][Tile::THREADS / WARP];
         bool has_map; // whether the map of intervals was ready when the block started
@@ -29,7 +33,8 @@ template <class Order, class Tile> struct FixedDigit {
     SortPlan<sizeof(Bits) + 1> &plan;
     Order order;
     Bits key;
-    // buckets, and digits around heavy keys; most probed keys of a bucket; most of all beyond that
+    // buckets, and digits around heavy keys; most probed keys of a bucket or part; most of all beyond
+    // that
     u32 buckets, digits, most, beyond;
     u32 drawn, state; // of thread 0: the block's ticket, and the state of the map of intervals
     Share<Bits> share;
@@ -38,11 +43,11 @@ template <class Order, class Tile> struct FixedDigit {
     __device__ FixedDigit(typename Tile::Shared &s, const SortCall &call, const BucketCall &fixed)
         : shared(*(ProbeState *)&s), plan(*(SortPlan<sizeof(Bits) + 1> *)call.plan), order{Bits(call.flip)},
           buckets(1u << fixed.bits), digits(1u << fixed.digit_bits), most(fixed.most), beyond(fixed.beyond), drawn(0),
-          state(0), share(Share<Bits>::whole(buckets)) {
+          state(0), share(Share<Bits>::whole(IS_SINGLE ? BINS : buckets)) {
         key = ((const Bits *)call.keys_in)[sampled_at(threadIdx.x, u32(call.n) / PROBE_KEYS)];
         if (threadIdx.x == 0) { // issued with the probe
             if (Tile::HAS_VALUES) drawn = add_relaxed(&plan.fixed_ticket, 1);
-            state = load_relaxed(&((FixedMap<Bits> *)fixed.map)->state);
+            if (!IS_SINGLE) state = load_relaxed(&((FixedMap<Bits> *)fixed.map)->state);
         }
         if (threadIdx.x < BINS) shared.counts[0][threadIdx.x] = shared.counts[1][threadIdx.x] = 0;
         __syncthreads();
@@ -57,13 +62,18 @@ template <class Order, class Tile> struct FixedDigit {
     __device__ bool prepare() {
         key = order.to(key);
         if (threadIdx.x == 0) shared.has_map = state == READY;
-        if (is_spread(0)) return true;
+        if (is_spread(0)) {
+            if (IS_SINGLE) share = Share<Bits>::whole(buckets);
+            if (threadIdx.x == 0) plan.fixed_function = FIXED_BY_BITS;
+            return true;
+        }
         if (shared.has_map) return false;
-        share = range_map(shared, Bits(~key), key, buckets);
+        share = range_map(shared, Bits(~key), key, IS_SINGLE ? BINS : buckets);
         // A range of nearly all possible keys spreads no better than the first bits.
         bool is_narrow = share.base >> (8 * sizeof(Bits) - 4) > 0 ||
                          Bits(share.base + share.most - 1) >> (8 * sizeof(Bits) - 4) < 15;
         bool will_do = is_narrow && share.range() > buckets && is_spread(1);
+        if (will_do && IS_SINGLE) share.factor = share.factor_for(buckets);
         if (will_do && threadIdx.x == 0) plan.fixed_function = FIXED_BY_RANGE;
         return will_do;
     }
@@ -159,14 +169,7 @@ __device__ void fixed_first(typename Tile::Shared &s, FixedTables<typename Tile:
     typedef PutKey<Order, Bits> Put;
     SortPlan<sizeof(Bits) + 1> &plan = *(SortPlan<sizeof(Bits) + 1> *)call.plan;
     FixedDigit<Order, Tile> digit(s, call, fixed);
-    u32 room = fixed.room, *too_large = &plan.too_large;
-    u64 overflow = u64(room) << fixed.digit_bits;
-    // or the overflow area, which is never read
-    auto position = [=](u32 d, u32 earlier, u32 total) {
-        if (earlier + total <= room) return u64(d) * room + earlier;
-        *too_large = 1;
-        return overflow;
-    };
+    FixedPosition position(plan, fixed, fixed.digit_bits);
     if constexpr (!Tile::HAS_VALUES) {
         if (IS_PAST_LENGTH(blockIdx.x, Tile::TILE, call.n)) return;
         if (scatter_in_any_order<Order, Tile, Put>(s, call, fixed, blockIdx.x, digit, position)) return;
@@ -181,4 +184,16 @@ __device__ void fixed_first(typename Tile::Shared &s, FixedTables<typename Tile:
         if (will_do) scatter_in_order<Order, Tile, Put>(s, call, fixed, tile, digit, position);
         else scatter_by_fallback<Order, Tile>(s, tables, call, fixed, tile, digit, digit.probe());
     }
+}
+
+// ---- the single step ------------------------------------------------------------------------
+
+// Keys-only: scatters the block's tile to the buckets of a single step.
+template <class Order, class Tile>
+__device__ inline void single_step(typename Tile::Shared &s, const SortCall &call, const BucketCall &fixed) {
+    typedef typename Tile::Shape::Bits Bits;
+    if (IS_PAST_LENGTH(blockIdx.x, Tile::TILE, call.n)) return;
+    FixedDigit<Order, Tile> digit(s, call, fixed);
+    FixedPosition position(digit.plan, fixed, fixed.bits);
+    scatter_in_any_order<Order, Tile, PutKey<Order, Bits>>(s, call, fixed, blockIdx.x, digit, position);
 }

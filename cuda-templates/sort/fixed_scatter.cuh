@@ -8,7 +8,20 @@
 __device__ inline constexpr u32 most_heavy(u32 bits) { return (1u << bits) / 2 - 8; }
 static_assert(most_heavy(DIGIT_BITS) == MOST_HEAVY, "counted buckets have as many");
 
-enum FixedFunction : u32 { FIXED_BY_BITS, FIXED_BY_RANGE, FIXED_AROUND_HEAVY };
+// Where a tile's `total` keys of a digit go, after `earlier` ones: to their bucket or, if that
+// overflows, to the area behind all buckets, which is never read.
+struct FixedPosition {
+    u32 room, *too_large;
+    u64 overflow;
+    template <class Plan>
+    __device__ FixedPosition(Plan &plan, const BucketCall &fixed, u32 bits)
+        : room(fixed.room), too_large(&plan.too_large), overflow(u64(room) << bits) {}
+    __device__ u64 operator()(u32 d, u32 earlier, u32 total) const {
+        if (earlier + total <= room) return u64(d) * room + earlier;
+        *too_large = 1;
+        return overflow;
+    }
+};
 
 // Keys-only: scatters a tile in any order. `position(digit, earlier, total)` returns where the
 // tile's `total` keys of a digit go, after `earlier` ones.
@@ -53,19 +66,15 @@ __device__ inline void scatter_around(typename Tile::Shared &s, const SortCall &
                                       const Digit &digit, const u32 *begins) {
     typedef typename Tile::Shape::Bits Bits;
     typedef PutUnlessDone<Order, Bits> Put;
-    u32 room = fixed.room, *too_large = &((SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large;
-    u64 overflow = u64(room) << fixed.digit_bits;
+    FixedPosition in_bucket(*(SortPlan<sizeof(Bits) + 1> *)call.plan, fixed, fixed.digit_bits);
     const HeavyKeys<Bits> *heavy = digit.heavy;
     auto position = [=](u32 d, u32 earlier, u32 total) {
-        if (!heavy->has(d)) {
-            if (earlier + total <= room) return u64(d) * room + earlier;
-        } else {
-            if (!Tile::HAS_VALUES) return DONE;
-            u32 i = heavy->index(d), begin = begins[i] + earlier;
-            if (begin + total <= begins[i + 1]) return DONE | begin;
-        }
-        *too_large = 1;
-        return overflow;
+        if (!heavy->has(d)) return in_bucket(d, earlier, total);
+        if (!Tile::HAS_VALUES) return DONE;
+        u32 i = heavy->index(d), begin = begins[i] + earlier;
+        if (begin + total <= begins[i + 1]) return DONE | begin;
+        *in_bucket.too_large = 1;
+        return in_bucket.overflow;
     };
     if constexpr (Tile::HAS_VALUES) scatter_in_order<Order, Tile, Put>(s, call, fixed, tile, digit, position);
     else scatter_in_any_order<Order, Tile, Put>(s, call, fixed, tile, digit, position);

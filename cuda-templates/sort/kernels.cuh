@@ -102,14 +102,6 @@ static_assert(sizeof(BucketMap<Bits>) <= BUCKET_MAP_BYTES &&
                   sizeof(FixedMap<Bits>) <= FIXED_MAP_BYTES,
               "the host asks for as many bytes");
 
-#if HAS_KERNEL(bucket_sample)
-extern "C" __global__ void __launch_bounds__(SAMPLE_THREADS)
-    bucket_sample(SortCall call, BucketCall buckets AND_LENGTH) {
-    BEGIN_LAUNCH(call)
-    AT_MOST_LENGTH(buckets.sampled, call.n)
-    bucket_sample<Order, Bits, SAMPLE_THREADS>(call, buckets);
-}
-#endif
 #if HAS_KERNEL(bucket_map)
 extern "C" __global__ void __launch_bounds__(SAMPLE_THREADS)
     bucket_map(SortCall call, BucketCall buckets AND_LENGTH) {
@@ -164,6 +156,10 @@ static_assert(sizeof(FixedMap<Bits>) - sizeof(FixedTables<Bits>) <= FIXED_MAP_ZE
               "the host clears as many bytes");
 static_assert(sizeof(FixedTile::Shared) + sizeof(FixedTables<Bits>) + 16 <= FIXED_SHARED,
               "the host asks for as many bytes");
+#ifdef KEYS_ONLY
+typedef RadixTile<Bits, Value, PASS_THREADS, STEP_ITEMS, UNORDERED, SINGLE_DIGITS> SingleTile;
+static_assert(sizeof(SingleTile::Shared) <= BUCKET_TILE_SHARED, "the host asks for as many bytes");
+#endif
 #if HAS_KERNEL(fixed_first)
 extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS)
     fixed_first(SortCall call, BucketCall fixed AND_LENGTH) {
@@ -171,6 +167,10 @@ extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS)
     // At most INTERVAL_SAMPLE keys for each tile: of a larger sample the stride may be zero.
     AT_MOST_LENGTH(fixed.interval_parts, call.n / FixedTile::TILE)
     extern __shared__ Vector shared[];
+#ifdef KEYS_ONLY
+    if (call.buckets == COUNTED_BUCKETS)
+        return single_step<Order, SingleTile>(*(SingleTile::Shared *)shared, call, fixed);
+#endif
     Vector *tables = shared + (sizeof(FixedTile::Shared) + sizeof(Vector) - 1) / sizeof(Vector);
     fixed_first<Order, FixedTile>(*(FixedTile::Shared *)shared, *(FixedTables<Bits> *)tables, call,
                                   fixed);
@@ -196,7 +196,7 @@ extern "C" __global__ void __launch_bounds__(LARGE_THREADS, 1)
     BEGIN_LAUNCH(call)
     extern __shared__ Vector shared[];
     LargeBucket::Shared &s = *(LargeBucket::Shared *)shared;
-    if (call.buckets == FIXED_BUCKETS) LargeBucket::run_fixed(s, call, buckets);
+    if (call.buckets == FIXED_BUCKETS || buckets.bits > 0) LargeBucket::run_fixed(s, call, buckets);
     else LargeBucket::run_buckets(s, call, buckets);
 }
 #endif

@@ -176,10 +176,12 @@ template <class A, class B> struct If<false, A, B> { typedef B Type; };
 
 // The layout of a tile. Item i of a lane comes before item i + 1 of any lane of its warp, and warps
 // come one after the other. A partial unordered tile goes row by row through all warps instead.
-template <class Bits_, class Value_, u32 THREADS_, u32 ITEMS_, Ranking RANKING> struct RadixShape {
+// DIGITS: more than BINS only in an unordered tile whose digits are not costly.
+template <class Bits_, class Value_, u32 THREADS_, u32 ITEMS_, Ranking RANKING, u32 DIGITS_ = BINS> struct RadixShape {
     typedef Bits_ Bits;
     typedef Value_ Value;
-    static constexpr u32 THREADS = THREADS_, ITEMS = ITEMS_, WARPS = THREADS / WARP, TILE = THREADS * ITEMS;
+    static constexpr u32 THREADS = THREADS_, ITEMS = ITEMS_, WARPS = THREADS / WARP, TILE = THREADS * ITEMS,
+                         DIGITS = DIGITS_;
     static constexpr u32 WIDEST = sizeof(Bits) > Value::BYTES ? sizeof(Bits) : Value::BYTES;
     // If a run is longer, rows of a warp often lie in one run.
     static constexpr u32 LONG_RUN = TILE / 72;
@@ -198,29 +200,31 @@ template <class Bits_, class Value_, u32 THREADS_, u32 ITEMS_, Ranking RANKING> 
     // digit. In an unordered tile its digit alone.
     typedef typename If<HAS_VALUES && RANKING == CHECKED, u32, typename If<RANKING == UNORDERED, u8, u16>::Type>::Type
         TagWord;
-    static constexpr u32 TAGS = RANKING != BALLOTS || HAS_VALUES ? PADDED_TILE : 2;
-    static_assert(THREADS >= BINS && TILE <= 65536, "a thread for each bin, 16 bits for a position");
+    static constexpr bool HAS_TAGS = (RANKING != BALLOTS || HAS_VALUES) && DIGITS == BINS;
+    static constexpr u32 TAGS = HAS_TAGS ? PADDED_TILE : 2;
+    static_assert(THREADS >= DIGITS && TILE <= 65536, "a thread for each digit, 16 bits for a position");
+    static_assert(DIGITS == BINS || RANKING == UNORDERED, "others count by warp");
 
     struct Shared {
         alignas(16) char exchange[PADDED_TILE * WIDEST]; // item j at `padded(j)`
         TagWord tags[TAGS];
         // The histogram by warp, later where each warp's keys of a digit begin in the tile. If
         // UNORDERED, the block's histogram.
-        alignas(RANKING == BALLOTS ? 16 : 4) u32 bins[RANKING == UNORDERED ? BINS + STAY_BINS : WARPS * BINS];
+        alignas(RANKING == BALLOTS ? 16 : 4) u32 bins[RANKING == UNORDERED ? DIGITS + STAY_BINS : WARPS * BINS];
         // Where a digit's run begins in the tile. Behind the digits: the end, and room for the bins
         // of keys that stay.
-        u32 begin[BINS + (RANKING == UNORDERED ? STAY_BINS : 1)];
+        u32 begin[DIGITS + (RANKING == UNORDERED ? STAY_BINS : 1)];
         // By digit: item j of the tile goes to `to + j` in the output.
-        u64 to[BINS];
-        u32 totals[BINS / WARP];
+        u64 to[DIGITS];
+        u32 totals[DIGITS / WARP];
         u32 tile;
     };
 };
 
 // A tile. WHOLE: it has all of its keys. Otherwise the last ones may be missing.
-template <class Bits, class Value, u32 THREADS, u32 ITEMS, Ranking RANKING, bool WHOLE = false>
-struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
-    typedef RadixShape<Bits, Value, THREADS, ITEMS, RANKING> Shape;
+template <class Bits, class Value, u32 THREADS, u32 ITEMS, Ranking RANKING, u32 DIGITS = BINS, bool WHOLE = false>
+struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING, DIGITS> {
+    typedef RadixShape<Bits, Value, THREADS, ITEMS, RANKING, DIGITS> Shape;
     typedef typename Shape::Shared Shared;
     static constexpr u32 WARPS = Shape::WARPS, TILE = Shape::TILE, LONG_RUN = Shape::LONG_RUN;
     static constexpr u32 POSITION_BITS = 16, POSITION_MASK = (1 << POSITION_BITS) - 1;
@@ -232,8 +236,8 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
     typedef typename Shape::TagWord TagWord;
     using Shape::padded;
     using Shape::padded_row;
-    typedef RadixTile<Bits, Value, THREADS, ITEMS, RANKING, true> Whole;
-    typedef RadixTile<Bits, Value, THREADS, ITEMS, RANKING, false> Part;
+    typedef RadixTile<Bits, Value, THREADS, ITEMS, RANKING, DIGITS, true> Whole;
+    typedef RadixTile<Bits, Value, THREADS, ITEMS, RANKING, DIGITS, false> Part;
 
     Shared &s;
     u32 count; // keys that exist
@@ -281,8 +285,8 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
     // Clears the block's histogram. A barrier must follow before an unordered tile is ranked.
     template <class D> __device__ void clear_block_bins() {
         static_assert(RANKING == UNORDERED, "others are counted by warp");
-        static_assert(!SOME_STAY<D> || THREADS >= BINS + STAY_BINS, "a thread for each counter");
-        if (threadIdx.x < (SOME_STAY<D> ? BINS + STAY_BINS : BINS)) s.bins[threadIdx.x] = 0;
+        static_assert(!SOME_STAY<D> || THREADS >= DIGITS + STAY_BINS, "a thread for each counter");
+        if (threadIdx.x < (SOME_STAY<D> ? DIGITS + STAY_BINS : DIGITS)) s.bins[threadIdx.x] = 0;
     }
 
     // Ranks the keys: `position[i]` becomes digit << POSITION_BITS | rank, `bins` the histogram.
@@ -330,12 +334,12 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
     __device__ void scatter(const Publish &publish, const Receive &receive) {
         __syncthreads();
         u32 total = 0, d = threadIdx.x;
-        if (d < BINS) {
+        if (d < DIGITS) {
             total = RANKING == UNORDERED ? s.bins[d] : scan_column(0);
             publish(d, total);
-            u32 start = block_exclusive_sum<BINS>(total, s.totals);
+            u32 start = block_exclusive_sum<DIGITS>(total, s.totals);
             s.begin[d] = start;
-            if (d == BINS - 1) s.begin[BINS] = start + total; // all keys, but for those that stay
+            if (d == DIGITS - 1) s.begin[DIGITS] = start + total; // all keys, but for those that stay
             if (RANKING != UNORDERED) {
 #pragma unroll
                 for (u32 w = 0; w < WARPS; w++) s.bins[w * BINS + d] += start;
@@ -345,8 +349,8 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
         }
         has_long_run = __syncthreads_or(total > LONG_RUN);
         exchange<D>();
-        if (SOME_STAY<D>) count = s.begin[BINS];
-        if (d < BINS) s.to[d] = receive(d, total) - s.begin[d];
+        if (SOME_STAY<D>) count = s.begin[DIGITS];
+        if (d < DIGITS) s.to[d] = receive(d, total) - s.begin[d];
         __syncthreads();
     }
 
@@ -533,6 +537,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
     }
 
     template <class D = Digit> __device__ void exchange() {
+        static_assert(!IS_COSTLY<D> || Shape::HAS_TAGS, "tags hold the digits");
         const u32 *bins = RANKING == UNORDERED ? s.begin : s.bins + warp_id() * BINS;
 #pragma unroll
         for (u32 i = 0; i < ITEMS; i++)
@@ -540,7 +545,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
                 u32 d = position[i] >> POSITION_BITS;
                 position[i] = (position[i] & POSITION_MASK) + bins[d];
                 u32 index = padded(position[i]);
-                if (!SOME_STAY<D> || d < BINS) {
+                if (!SOME_STAY<D> || d < DIGITS) {
                     ((Bits *)s.exchange)[index] = key[i];
                     if (IS_COSTLY<D>) s.tags[index] = TagWord(d);
                 }

@@ -18,6 +18,9 @@ template <class Word> struct IndexRange {
     __device__ bool has(Word index) const { return index - first < count; }
 };
 
+// The map of fixed-capacity buckets.
+enum FixedFunction : u32 { NOT_FIXED, FIXED_BY_BITS, FIXED_BY_RANGE, FIXED_AROUND_HEAVY };
+
 // The plan of a sort, made by its kernels.
 template <u32 PASSES> struct SortPlan : SortPlanFields<PASSES> {
     // The range from the first to the last bucket that does not fit a block. Its keys are unsigned
@@ -26,6 +29,8 @@ template <u32 PASSES> struct SortPlan : SortPlanFields<PASSES> {
         u32 end = this->left_end, inverted = this->left_first_inverted;
         return {~inverted, end > 0 ? end - ~inverted : 0};
     }
+    // Whether the keys are in fixed-capacity buckets. Then the kernels of counted ones return.
+    __device__ bool has_fixed_buckets() const { return this->fixed_function != NOT_FIXED; }
     // Whether passes sort all n keys. They do so too if buckets leave so many keys that sorting all
     // moves fewer bytes.
     __device__ bool all_by_passes(u64 n) const {

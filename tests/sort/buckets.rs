@@ -36,7 +36,6 @@ __device__ BucketCall buckets_of(ALL) {
     return buckets;
 }
 #define HERE keys, n, flip, plan, map, sample, sampled, lower_bits, room
-extern "C" __global__ void __launch_bounds__(512) take_sample(ALL) { bucket_sample<Order, Bits, 512>(call_of(HERE), buckets_of(HERE)); }
 extern "C" __global__ void __launch_bounds__(512) make_map(ALL) { bucket_map<Order, Bits, 512>(call_of(HERE), buckets_of(HERE)); }
 extern "C" __global__ void tell(ALL, u32 *bucket, u32 *found) {
     Order order{Bits(flip)};
@@ -79,6 +78,25 @@ to_fixed_buckets(const Bits *keys, u64 n, u64 flip, void *plan, u32 *counts, Bit
     fixed.interval_parts = interval_parts;
     fixed_first<Order, Tile>(shared, tables, call, fixed);
 }
+// The same by a single step.
+typedef RadixTile<Bits, NoPayload, PROBE_KEYS, 32 / sizeof(Bits), UNORDERED, SINGLE_DIGITS> SingleTile;
+extern "C" __global__ void __launch_bounds__(PROBE_KEYS)
+to_single_step(const Bits *keys, u64 n, u64 flip, void *plan, u32 *counts, Bits *fixed_keys, void *, u32 bits, u32 room, u32 most, u32 beyond, u32) {
+    __shared__ SingleTile::Shared shared;
+    SortCall call = {};
+    call.n = n;
+    call.keys_in = keys;
+    call.plan = plan;
+    call.flip = flip;
+    BucketCall fixed = {};
+    fixed.counts = counts;
+    fixed.keys = fixed_keys;
+    fixed.bits = bits;
+    fixed.room = room;
+    fixed.most = most;
+    fixed.beyond = beyond;
+    single_step<Order, SingleTile>(shared, call, fixed);
+}
 extern "C" __global__ void tell_of_fixed(void *plan, const FixedMap<Bits> *map, u32 *found, Bits *heavy) {
     SortPlan<sizeof(Bits) + 1> &all = *(SortPlan<sizeof(Bits) + 1> *)plan;
     const HeavyKeys<Bits> &keys = map->tables.heavy;
@@ -101,6 +119,21 @@ enum BucketFunction {
     Intervals,
 }
 use BucketFunction::*;
+
+/// What `bucket_map` makes of some keys.
+struct Map {
+    function: BucketFunction,
+    lower_bits: u32,
+    is_too_large: bool,
+    /// A bit for each bucket that only one key can be in.
+    one_key: Vec<u32>,
+    /// The bucket of each key.
+    bucket: Vec<u32>,
+}
+
+/// The capacities of an ordinary bucket and of a large one.
+const ROOM: usize = 5632;
+const LARGE_ROOM: usize = 20_480;
 
 /// The expected map of fixed-capacity buckets; `Nowhere` for none.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -165,7 +198,7 @@ impl<K: Key> Subject<K> {
             context,
             "buckets",
             &text,
-            &["take_sample", "make_map", "tell", "to_fixed_buckets", "tell_of_fixed"],
+            &["make_map", "tell", "to_fixed_buckets", "tell_of_fixed", "to_single_step"],
         )
         .unwrap();
         Subject { context: context.clone(), kernels, kind, rng: Rng::new(), keys: PhantomData }
@@ -182,24 +215,19 @@ impl<K: Key> Subject<K> {
         }
     }
 
-    fn check(&mut self, expected: BucketFunction, what: &str, draw: impl Fn(u64) -> K) {
-        const SAMPLED: usize = 1 << 15;
-        const ROOM: usize = 5632;
-        let n = (1 << 22) - self.rng.below(10_000);
-        let keys: Vec<K> = (0..n).map(|_| draw(self.rng.next())).collect();
-        let what = format!("{what}, {:?} of {} bits", self.kind, K::WIDTH);
-
-        // ---- on the device
+    fn map(&self, keys: &[K]) -> Map {
+        let (n, sampled) = (keys.len(), (keys.len() >> 7).next_power_of_two());
         let stream = self.context.new_stream().unwrap();
-        let input = stream.clone_htod(&keys).unwrap();
+        let input = stream.clone_htod(keys).unwrap();
         let zeros = |bytes: usize| stream.alloc_zeros::<u32>(bytes / 4).unwrap();
-        let (plan, map, sample) = (zeros(MAP_BYTES), zeros(MAP_BYTES), zeros(8 * SAMPLED));
+        let (plan, map, sample) = (zeros(MAP_BYTES), zeros(MAP_BYTES), zeros(8 * sampled));
         let (bucket, found) = (zeros(4 * n), zeros(4 * (3 + BUCKETS / 32)));
         let input = address(&input, &stream);
         let [plan, map, sample, bucket_at, found_at] =
             [&plan, &map, &sample, &bucket, &found].map(|memory| address(memory, &stream));
         let flip = if self.kind == Kind::Signed { 1_u64 << (K::WIDTH - 1) } else { 0 };
-        let (length, sampled, lower_bits, room) = (n as u64, SAMPLED as u32, 2_u32, ROOM as u32);
+        let (length, sampled, lower_bits) = (n as u64, sampled as u32, 2_u32);
+        let room = ROOM as u32;
         let all = [
             p(&input),
             p(&length),
@@ -213,17 +241,31 @@ impl<K: Key> Subject<K> {
             p(&bucket_at),
             p(&found_at),
         ];
-        for (kernel, blocks) in [(0, 16), (1, 32), (2, n.div_ceil(512))] {
-            let arguments = if kernel == 2 { &all[..] } else { &all[..9] };
+        for (kernel, blocks) in [(0, 32), (1, n.div_ceil(512))] {
+            let arguments = if kernel == 1 { &all[..] } else { &all[..9] };
             // SAFETY: the arguments are the kernel's, in order; the buffers outlive them.
             unsafe { self.kernels.launch(kernel, blocks as u32, 512, stream.cu_stream(), arguments) }.unwrap();
         }
         let (bucket, found) = (stream.clone_dtoh(&bucket).unwrap(), stream.clone_dtoh(&found).unwrap());
+        Map {
+            function: [Bits, Range, Intervals][found[0] as usize],
+            lower_bits: found[1],
+            is_too_large: found[2] != 0,
+            one_key: found[3..].to_vec(),
+            bucket,
+        }
+    }
+
+    fn check(&mut self, expected: BucketFunction, what: &str, draw: impl Fn(u64) -> K) {
+        let n = (1 << 22) - self.rng.below(10_000);
+        let keys: Vec<K> = (0..n).map(|_| draw(self.rng.next())).collect();
+        let what = format!("{what}, {:?} of {} bits", self.kind, K::WIDTH);
+        let Map { function, lower_bits, is_too_large, one_key, bucket } = self.map(&keys);
 
         // ---- the map, and all keys in order
-        assert_eq!([Bits, Range, Intervals][found[0] as usize], expected, "{what}");
-        assert_eq!(found[2], 0, "{what}: not worth it");
-        let most = 256 << found[1];
+        assert_eq!(function, expected, "{what}");
+        assert!(!is_too_large, "{what}: not worth it");
+        let most = 256 << lower_bits;
         let mut order: Vec<usize> = (0..n).collect();
         order.sort_unstable_by_key(|&i| self.place(keys[i]));
         let (mut at, mut single) = (0, 0);
@@ -231,7 +273,7 @@ impl<K: Key> Subject<K> {
             let here = bucket[run[0]];
             assert!(here < most && (at == 0 || here > bucket[order[at - 1]]), "{what}: bucket {here} out of order");
             at += run.len();
-            let is_single = found[3 + here as usize / 32] >> (here % 32) & 1 == 1;
+            let is_single = one_key[here as usize / 32] >> (here % 32) & 1 == 1;
             let same = keys[run[0]].bits() == keys[run[run.len() - 1]].bits();
             assert!(!is_single || same, "{what}: bucket {here} has more keys than one");
             assert!(is_single || run.len() <= ROOM, "{what}: bucket {here} has {} keys", run.len());
@@ -250,8 +292,9 @@ impl<K: Key> Subject<K> {
     fn check_fixed(&mut self, expected: FixedFunction, what: &str, n: usize, draw: impl Fn(u64) -> K) {
         let keys: Vec<K> = (0..n).map(|_| draw(self.rng.next())).collect();
         let what = format!("{what}, {n} of {:?} of {} bits to fixed-capacity buckets", self.kind, K::WIDTH);
-        let room = if n > 1 << 20 { 20_480 } else { 5632 };
-        let bits = (n / 1024).ilog2().clamp(5, 8);
+        let room = if n > 1 << 20 { LARGE_ROOM } else { ROOM };
+        let is_single = n > 1 << 22;
+        let bits = if is_single { 9 } else { (n / 1024).ilog2().clamp(5, 8) };
         let by_intervals = n > 1 << 18;
         let fits = (512 * room) as f64 / n as f64;
         let average = f64::from(512 >> bits);
@@ -263,8 +306,8 @@ impl<K: Key> Subject<K> {
         let stream = self.context.new_stream().unwrap();
         let input = stream.clone_htod(&keys).unwrap();
         let zeros = |bytes: usize| stream.alloc_zeros::<u32>(bytes / 4).unwrap();
-        let fixed = zeros((room * 256 + 4096) * size_of::<K>());
-        let (plan, counts, heavy, found) = (zeros(MAP_BYTES), zeros(4 * 256), zeros(8 * 256), zeros(4 * 10));
+        let fixed = zeros((room * 512 + 4096) * size_of::<K>());
+        let (plan, counts, heavy, found) = (zeros(MAP_BYTES), zeros(4 * 512), zeros(8 * 256), zeros(4 * 18));
         let map = zeros(MAP_BYTES);
         let input_at = address(&input, &stream);
         let [plan, counts_at, fixed_at, heavy_at, map, found_at] =
@@ -288,14 +331,19 @@ impl<K: Key> Subject<K> {
         let tile = 512 * 32 / size_of::<K>();
         // SAFETY: the arguments are the kernel's, in order; the buffers outlive them.
         unsafe {
-            self.kernels.launch(3, n.div_ceil(tile) as u32, 512, stream.cu_stream(), &arguments).unwrap();
+            let step = if is_single { 4 } else { 2 };
+            self.kernels.launch(step, n.div_ceil(tile) as u32, 512, stream.cu_stream(), &arguments).unwrap();
             let told = [p(&plan), p(&map), p(&found_at), p(&heavy_at)];
-            self.kernels.launch(4, 1, 1, stream.cu_stream(), &told).unwrap();
+            self.kernels.launch(3, 1, 1, stream.cu_stream(), &told).unwrap();
         }
         let (found, counts) = (stream.clone_dtoh(&found).unwrap(), stream.clone_dtoh(&counts).unwrap());
-        let function =
-            [FixedFunction::Bits, FixedFunction::Range, FixedFunction::AroundHeavy, FixedFunction::Intervals]
-                [found[0] as usize];
+        let function = [
+            FixedFunction::Nowhere,
+            FixedFunction::Bits,
+            FixedFunction::Range,
+            FixedFunction::AroundHeavy,
+            FixedFunction::Intervals,
+        ][found[0] as usize];
         let function = if found[1] == 0 { function } else { FixedFunction::Nowhere };
         let as_expected = function == expected
             || (expected == FixedFunction::HeavyOrIntervals
@@ -474,6 +522,32 @@ fn keys_to_buckets() {
     }
     Subject::<u32>::new(&context, Kind::Float).floats();
     Subject::<u64>::new(&context, Kind::Float).floats();
+}
+
+impl<K: Key> Subject<K> {
+    /// Up to 2^23 keys by a single step, which takes no keys that neither bits nor range spread.
+    fn single_steps(&mut self) {
+        let (width, of) = (K::WIDTH, K::of);
+        let up = |x: u64| x >> (64 - width);
+        for n in [(1 << 22) + 77, (1 << 23) - 77] {
+            self.check_fixed(FixedFunction::Bits, "random", n, |x| of(up(x)));
+            self.check_fixed(FixedFunction::Range, "a range", n, |x| of((up(x) >> 9) + 12345));
+            self.check_fixed(FixedFunction::Nowhere, "a power law", n, |x| of(up(x) >> (x % 8 * 4)));
+            self.check_fixed(FixedFunction::Nowhere, "one key often", n, |x| of(if x % 10 == 0 { 77 } else { up(x) }));
+        }
+        // The probe does not see a frequent key among 1000; its bucket overflows.
+        let n = (1 << 23) - 77;
+        self.check_fixed(FixedFunction::Nowhere, "one in 1000", n, |x| of(if x % 1000 == 0 { 77 } else { up(x) }));
+    }
+}
+
+#[test]
+fn keys_to_a_single_step() {
+    let context = or_skip!(context());
+    for kind in [Kind::Unsigned, Kind::Signed] {
+        Subject::<u32>::new(&context, kind).single_steps();
+        Subject::<u64>::new(&context, kind).single_steps();
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ constants! {
         /// Threads of `sort_fill`, and the keys that each thread writes.
         FILL_THREADS: u32 = 256;
         FILL_ITEMS: u32 = 16;
-        /// Threads of `bucket_sample` and `bucket_map`.
+        /// Threads of `bucket_map`.
         SAMPLE_THREADS: u32 = 512;
         /// Threads of `bucket_count`.
         BUCKET_COUNT_THREADS: u32 = 1024;
@@ -32,7 +32,7 @@ constants! {
         /// The most heavy keys of counted buckets, and the counters of each, for different lanes.
         MOST_HEAVY: usize = 120;
         HEAVY_COPIES: usize = 8;
-        /// The most blocks of `bucket_map`.
+        /// The most blocks that make a map around heavy keys, as each adds its counts to the sum of all.
         MAP_BLOCKS: usize = 32;
         /// Words between two of `BucketCall::coarse_cursors`.
         CURSOR_STRIDE: usize = 32;
@@ -41,6 +41,9 @@ constants! {
         /// Keys that a block samples for a map of intervals, and the most blocks that sample.
         INTERVAL_SAMPLE: usize = 1024;
         MOST_INTERVAL_PARTS: usize = 64;
+        /// Bits of a bucket's number in a single step, and the number of its buckets.
+        SINGLE_BITS: u32 = DIGIT_BITS + 1;
+        SINGLE_DIGITS: usize = 1 << SINGLE_BITS;
     }
 }
 
@@ -156,10 +159,12 @@ shared! {
         keys: Address = "void *keys";
         values: Address = "void *values";
         /// Bits of a bucket's number by the first bits or by range, and of a digit around heavy keys.
+        /// 0 in a call of counted buckets.
         bits: u32 = "u32 bits";
         digit_bits: u32 = "u32 digit_bits";
         /// The limits of the probe: the most of the PROBE_KEYS probed keys that one bucket may have,
-        /// and the most that all buckets together may have beyond that.
+        /// and the most that all buckets together may have beyond that. A single step has them for
+        /// BINS parts of its buckets.
         most: u32 = "u32 most";
         beyond: u32 = "u32 beyond";
         /// Parts of INTERVAL_SAMPLE keys each that blocks sample for a map of intervals; 0 if each

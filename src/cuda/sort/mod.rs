@@ -16,8 +16,8 @@ mod plan;
 pub(crate) mod tuning;
 pub(crate) mod unit;
 use contract::{
-    BINS, BUCKET_COUNT_THREADS, BucketCall, COUNT_THREADS, FILL_ITEMS, FILL_THREADS, MAP_BLOCKS, SAMPLE_THREADS,
-    SortCall,
+    BINS, BUCKET_COUNT_THREADS, BucketCall, COUNT_THREADS, FILL_ITEMS, FILL_THREADS, SAMPLE_THREADS, SINGLE_BITS,
+    SINGLE_DIGITS, SortCall,
 };
 use plan::{FixedSample, Layout, MOST_LOWER, Way, bucket_counters, probe_limits, sampled};
 pub(crate) use plan::{HostPlan, Missing};
@@ -35,9 +35,10 @@ impl Kernel {
     /// The most shared memory of the kernel's blocks, in bytes.
     fn shared(self, shape: &SortShape) -> usize {
         match self {
-            Count | Sample | Map | BucketPlan | Fill => 0,
+            Count | Map | BucketPlan | Fill => 0,
             Passes => shape.pass_shared(),
-            FixedFirst => shape.fixed_shared(),
+            // The second is of a single step.
+            FixedFirst => shape.fixed_shared().max(shape.bucket_tile_shared()),
             Small => shape.small_shared(),
             BucketCount => bucket_counters(MOST_LOWER),
             First | Second => shape.bucket_tile_shared(),
@@ -152,8 +153,12 @@ impl HostPlan {
             Way::Counts => vec![BucketCount, BucketPlan, Fill],
             Way::Passes => vec![Passes],
             Way::Fixed { is_large, .. } => vec![FixedFirst, fixed_sort(is_large), Passes],
-            Way::Buckets { is_large, .. } => {
-                vec![Sample, Map, BucketCount, BucketPlan, First, Second, bucket_sort(is_large), Passes]
+            Way::Buckets { is_large, tries_single, .. } => {
+                let mut all = vec![Map, BucketCount, BucketPlan, First, Second, bucket_sort(is_large), Passes];
+                if tries_single {
+                    all.extend([FixedFirst, BucketSortLarge]);
+                }
+                all
             }
         }
     }
@@ -238,7 +243,12 @@ impl SortArguments {
                 Way::Counts => return launches.counts(),
                 Way::Passes => {}
                 Way::Fixed { bits, is_large, sample } => launches.fixed(bits, is_large, sample)?,
-                Way::Buckets { lower, most, is_large } => launches.buckets(lower, most, is_large)?,
+                Way::Buckets { lower, most, is_large, tries_single } => {
+                    if tries_single {
+                        launches.single_step()?;
+                    }
+                    launches.buckets(lower, most, is_large)?;
+                }
             }
             launches.passes()
         }
@@ -374,8 +384,28 @@ impl Launches<'_> {
         let (tiles, kernel) = (n.div_ceil(shape.fixed.tile()), fixed_sort(is_large));
         // SAFETY: the caller's.
         unsafe {
-            self.launch(FixedFirst, tiles, shape.fixed.threads, FixedFirst.shared(shape), &[p(&fixed)])?;
+            self.launch(FixedFirst, tiles, shape.fixed.threads, shape.fixed_shared(), &[p(&fixed)])?;
             self.launch(kernel, 1 << sample.digit_bits, block.threads, kernel.shared(shape), &[p(&fixed)])
+        }
+    }
+
+    /// Sorts the keys if bits or range spread them. Otherwise they are left to counted buckets.
+    unsafe fn single_step(&self) -> Result<(), Error> {
+        let (n, shape) = (self.plan.n, &self.plan.shape);
+        let block = shape.large;
+        let (most, beyond) = probe_limits(n, block.tile() * SINGLE_DIGITS / BINS, BINS);
+        let single = BucketCall {
+            room: block.tile() as u32,
+            bits: SINGLE_BITS,
+            most: most as u32,
+            beyond: beyond as u32,
+            ..self.bucket_call()
+        };
+        let (tiles, sort, more) = (n.div_ceil(shape.step.tile()), BucketSortLarge, [p(&single)]);
+        // SAFETY: the caller's.
+        unsafe {
+            self.launch(FixedFirst, tiles, shape.step.threads, shape.bucket_tile_shared(), &more)?;
+            self.launch(sort, SINGLE_DIGITS, block.threads, sort.shared(shape), &more)
         }
     }
 
@@ -390,13 +420,11 @@ impl Launches<'_> {
             ..self.bucket_call()
         };
         let more = [p(&buckets)];
-        let blocks = |samples: usize, most: usize| (buckets.sampled as usize / samples).clamp(1, most);
         let threads = SAMPLE_THREADS as usize;
+        let blocks = (buckets.sampled as usize / (2 * threads)).clamp(1, multiprocessors);
         // SAFETY: the caller's.
         unsafe {
-            self.launch(Sample, blocks(4 * threads, multiprocessors), threads, 0, &more)?;
-            // The number of blocks is small, as each block adds its counts to the sum of all.
-            self.launch(Map, blocks(2 * threads, MAP_BLOCKS), threads, 0, &more)?;
+            self.launch(Map, blocks, threads, 0, &more)?;
             self.count_buckets(&buckets)?;
             // Keys-only have no order to keep, so each tile has a block. With a payload blocks draw
             // tiles.

@@ -3,7 +3,7 @@
 use super::SortProgram;
 use super::contract::{
     BINS, Begin, CURSOR_STRIDE, DIGIT_BITS, HEAVY_COPIES, INTERVAL_SAMPLE, MOST_HEAVY, MOST_INTERVAL_PARTS, PROBE_KEYS,
-    SortPlanFields,
+    SINGLE_BITS, SINGLE_DIGITS, SortPlanFields,
 };
 use super::tuning::{BUCKET_MAP_BYTES, FIXED_MAP_BYTES, FIXED_MAP_ZERO, SortBlock, SortShape, map_tables};
 use super::unit::{Kernel, KeyKind};
@@ -32,8 +32,10 @@ pub(super) enum Way {
     /// block.
     Fixed { bits: u32, is_large: bool, sample: FixedSample },
     /// Two scatter steps to counted buckets, each of which an ordinary or a large block sorts. The
-    /// second step is by `lower` bits, or by up to `most` for an uneven distribution.
-    Buckets { lower: u32, most: u32, is_large: bool },
+    /// second step is by `lower` bits, or by up to `most` for an uneven distribution. If
+    /// `tries_single`, a single step to `SINGLE_DIGITS` fixed-capacity buckets of the large block
+    /// comes first. If it takes the keys, the kernels of counted buckets return at once.
+    Buckets { lower: u32, most: u32, is_large: bool, tries_single: bool },
 }
 
 impl SortProgram {
@@ -50,6 +52,7 @@ impl SortProgram {
     /// | others | 2^20 | fixed-capacity buckets |
     /// | | 2^22 | fixed-capacity buckets of a large block |
     /// | of 4 bytes, with a payload of at most 4 bytes | 2^23 | passes |
+    /// | keys-only | 2^23 | buckets, by a single step if bits or range spread the keys |
     /// | | 3.1 * 10^8 | buckets |
     /// | | 1.1 * 10^9 | buckets of a large block |
     /// | | 2^40 | passes |
@@ -63,7 +66,8 @@ impl SortProgram {
             |block: SortBlock| most_lower.is_some_and(|lower| n <= most_in_buckets(block) << (DIGIT_BITS + lower));
         let by_bins = counts && key >= 4 && n <= shape.bucket.tile();
         let fixed = |block, is_large| Way::fixed(n, block, is_large);
-        let buckets = |block, is_large| Way::buckets(n, block, is_large, most_lower);
+        let tries_single = has_large && self.unit.payload.is_none() && n <= most_in_fixed(shape.large, SINGLE_BITS);
+        let buckets = |block, is_large| Way::buckets(n, block, is_large, most_lower, tries_single);
         match n {
             _ if by_bins || n <= shape.small.tile() => Way::OneBlock { by_bins },
             _ if key == 1 && counts => Way::Counts,
@@ -125,7 +129,8 @@ impl SortProgram {
             .map(|block| Self::most_lower(machine).map_or(0, |lower| most_in_buckets(block) << (DIGIT_BITS + lower)));
         let [fixed, large_fixed] = blocks.map(most_for_fixed);
         let one_block = [shape.small, shape.bucket].map(|block| block.tile());
-        let of_buckets = [most, large_most, MOST_FOR_FIXED.min(fixed), large_fixed];
+        let single = most_in_fixed(shape.large, SINGLE_BITS);
+        let of_buckets = [most, large_most, MOST_FOR_FIXED.min(fixed), large_fixed, single];
         let borders = [n, MOST_OF_A_WORD, FEWEST_TO_COUNT - 1, MOST_PAIRS_FOR_PASSES]
             .into_iter()
             .chain(of_buckets)
@@ -169,9 +174,13 @@ fn most_in_buckets(block: SortBlock) -> usize {
     block.tile() / 20 * 17
 }
 
-/// The most keys for fixed-capacity buckets of this block, which are then four fifths full.
+/// The most keys for `1 << bits` fixed-capacity buckets of this block, which are then four fifths
+/// full.
+fn most_in_fixed(block: SortBlock, bits: u32) -> usize {
+    (block.tile() / 5 * 4) << bits
+}
 fn most_for_fixed(block: SortBlock) -> usize {
-    (block.tile() / 5 * 4) << DIGIT_BITS
+    most_in_fixed(block, DIGIT_BITS)
 }
 
 /// The limits of the probe, for `buckets` buckets of capacity `room` and `n` keys: the most of the
@@ -234,15 +243,15 @@ impl Way {
     /// The step to fixed-capacity buckets of `block`.
     fn fixed(n: usize, block: SortBlock, is_large: bool) -> Way {
         let bits = (n / KEYS_IN_FIXED).max(1).ilog2().clamp(LEAST_FIXED_BITS, DIGIT_BITS);
-        let bits = if n > (block.tile() / 5 * 4) << bits { bits + 1 } else { bits };
+        let bits = if n > most_in_fixed(block, bits) { bits + 1 } else { bits };
         Way::Fixed { bits, is_large, sample: FixedSample::of(n, bits, block.tile()) }
     }
     /// The steps to buckets of `block`, with at most `most` lower bits.
-    fn buckets(n: usize, block: SortBlock, is_large: bool, most: Option<u32>) -> Way {
+    fn buckets(n: usize, block: SortBlock, is_large: bool, most: Option<u32>, tries_single: bool) -> Way {
         let most = most.expect("the block holds the keys");
-        let fits = |lower: &u32| (block.tile() / 5 * 4) << (DIGIT_BITS + lower) >= n;
+        let fits = |lower: &u32| n <= most_in_fixed(block, DIGIT_BITS + lower);
         let lower = (LEAST_LOWER..most).find(fits).unwrap_or(most);
-        Way::Buckets { lower, most: most.min(lower + 1), is_large }
+        Way::Buckets { lower, most: most.min(lower + 1), is_large, tries_single }
     }
 }
 
@@ -320,6 +329,8 @@ impl HostPlan {
     pub(super) fn layout(&self, missing: Missing) -> Layout {
         let mut at = Layout::default();
         let (key, value) = self.sizes;
+        // The fixed-capacity buckets of a single step hold all keys, and no other way reads them.
+        let mut second_array = None;
         let mut take = |bytes: usize| {
             let begin = at.bytes;
             at.bytes += bytes.next_multiple_of(256);
@@ -352,6 +363,10 @@ impl HostPlan {
             at.coarse_cursors = take(BINS * CURSOR_STRIDE * WORD);
             at.begins = take((BINS + 1) * size_of::<Begin>());
             at.sample = take(sampled(self.n) * key);
+            if let Way::Buckets { tries_single: true, .. } = self.way {
+                at.fixed[0] = take((self.shape.large.tile() * SINGLE_DIGITS + self.shape.step.tile()) * key);
+                second_array = Some(at.fixed[0]);
+            }
         } else if let Way::Fixed { is_large, sample, .. } = self.way {
             at.counts = take(BINS * WORD);
             at.map = take(FIXED_MAP_ZERO);
@@ -367,8 +382,9 @@ impl HostPlan {
         }
         // A single pass goes from the input to the output.
         let is_needed = [true, self.passes > 1];
+        let memory = [None, second_array];
         for k in [0, 1] {
-            at.keys[k] = (missing.keys[k] && is_needed[k]).then(|| take(self.n * key));
+            at.keys[k] = (missing.keys[k] && is_needed[k]).then(|| memory[k].unwrap_or_else(|| take(self.n * key)));
         }
         at.values = (value > 0 && self.passes > 1).then(|| take(self.n * value));
         at
@@ -405,8 +421,9 @@ mod tests {
         };
         let fixed = |n, bits| Some(Way::Fixed { bits, is_large: false, sample: FixedSample::of(n, bits, 5632) });
         let large_fixed = |n| Some(Way::Fixed { bits: 8, is_large: true, sample: FixedSample::of(n, 8, 20_480) });
-        let buckets = |lower, most| Some(Way::Buckets { lower, most, is_large: false });
-        let of_large = |lower, most| Some(Way::Buckets { lower, most, is_large: true });
+        let buckets = |lower, most| Some(Way::Buckets { lower, most, is_large: false, tries_single: false });
+        let single = |lower, most| Some(Way::Buckets { lower, most, is_large: false, tries_single: true });
+        let of_large = |lower, most| Some(Way::Buckets { lower, most, is_large: true, tries_single: false });
         let nothing = Some(Way::Passes);
         let large = 227 << 10;
         for (n, of_keys, of_pairs) in [
@@ -418,9 +435,9 @@ mod tests {
             (1 << 20, fixed(1 << 20, 8), fixed(1 << 20, 8)),
             ((1 << 20) + 1, large_fixed((1 << 20) + 1), large_fixed((1 << 20) + 1)),
             (1 << 22, large_fixed(1 << 22), large_fixed(1 << 22)),
-            ((1 << 22) + 1, buckets(2, 3), nothing),
-            (5 << 20, buckets(3, 4), nothing),
-            (1 << 23, buckets(3, 4), nothing),
+            ((1 << 22) + 1, single(2, 3), nothing),
+            (5 << 20, single(3, 4), nothing),
+            (1 << 23, single(3, 4), nothing),
             ((1 << 23) + 1, buckets(3, 4), buckets(3, 4)),
             (3 << 22, buckets(4, 5), buckets(4, 5)),
             (1 << 25, buckets(5, 6), buckets(5, 6)),

@@ -46,7 +46,6 @@ kernels! {
     Small "sort_small";
     BucketCount "bucket_count";
     BucketPlan "bucket_plan";
-    Sample "bucket_sample";
     Map "bucket_map";
     First "bucket_first";
     Second "bucket_second";
@@ -57,10 +56,9 @@ kernels! {
 }
 
 /// The kernels for keys of 4 bytes and more.
-const OF_WIDE: [Kernel; 12] = [
+const OF_WIDE: [Kernel; 11] = [
     Kernel::Small,
     Kernel::Passes,
-    Kernel::Sample,
     Kernel::Map,
     Kernel::BucketCount,
     Kernel::BucketPlan,
