@@ -30,6 +30,7 @@ mod known;
 mod library;
 mod nvrtc;
 pub(crate) mod offsets;
+mod plan;
 #[cfg(test)]
 mod prebuilt; // build.rs uses it
 #[cfg(test)]

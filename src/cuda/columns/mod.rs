@@ -4,6 +4,7 @@ use super::compiler;
 use super::contract::{BEFORE_STATUS, status_bytes};
 use super::kernels::{Kernels, p};
 use super::library::{self, Caller, Program};
+use super::plan::MOST_BLOCKS;
 use super::reduce::unit::reduce_shapes;
 use super::reduce::{self, LengthInMemory, ReduceArguments, ReducePlan, ReduceProgram, check_element};
 use super::scan::tuning::TUNING;
@@ -229,7 +230,6 @@ impl ColumnsPlan {
         let tiles = rows.div_ceil(THREADS / width * run(size));
         let group = work.tiles_of_groups().div_ceil(panels.max(1));
         let groups = tiles.div_ceil(group);
-        const MOST_BLOCKS: usize = i32::MAX as usize;
         if tiles.checked_mul(panels).is_none_or(|blocks| blocks >= MOST_BLOCKS) {
             let n = rows.saturating_mul(columns);
             return Err(Error::TooLong { primitive: work.primitive(), n, most: MOST_BLOCKS });

@@ -4,6 +4,7 @@ use super::contract::BEFORE_STATUS;
 use super::kernels::{Kernels, p};
 use super::library::{self, Caller, Program};
 use super::scan::unit_of;
+use super::tuning::range_of;
 use super::unit::with_length;
 use crate::{Element, Error, Operator};
 use bytemuck::Zeroable;
@@ -51,9 +52,7 @@ impl ReducePlan {
         [element, carry]: [usize; 2],
         n: usize,
     ) -> ReducePlan {
-        let bytes = n.saturating_mul(element);
-        let range =
-            ranges.iter().position(|range| bytes <= range.bytes).expect("the last one is for all that are longer");
+        let range = range_of(ranges, |range| range.bytes, n.saturating_mul(element));
         let shape = ranges[range].shape;
         let slices = n.div_ceil(shape.tile(element) / shape.warps);
         let blocks = ranges[range].blocks(slices);

@@ -2,6 +2,7 @@
 
 use super::kernels::Kernels;
 use super::library::{self, Caller, Program};
+use super::plan::MOST_BLOCKS;
 use super::unit::with_length;
 use crate::{Error, Index};
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
@@ -54,7 +55,7 @@ fn is_wide<I: Index>() -> usize {
 /// [`Error::TooLong`] for more blocks than a grid has.
 fn blocks(primitive: &'static str, n: usize, outputs: usize, tile: SegmentTile) -> Result<u32, Error> {
     let line = outputs as u128 + n as u128 * tile.cost as u128;
-    let most = i32::MAX as u128 * tile.tile as u128;
+    let most = MOST_BLOCKS as u128 * tile.tile as u128;
     if line > most {
         return Err(Error::TooLong { primitive, n: n.max(outputs), most: usize::try_from(most).unwrap_or(usize::MAX) });
     }
