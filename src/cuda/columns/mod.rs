@@ -2,7 +2,7 @@
 
 use super::compiler;
 use super::contract::{BEFORE_STATUS, status_bytes};
-use super::kernels::{Kernels, p};
+use super::kernels::{Kernels, opt, p, present};
 use super::library::{self, Caller, Program};
 use super::plan::MOST_BLOCKS;
 use super::reduce::unit::reduce_shapes;
@@ -323,14 +323,11 @@ impl<C: Element> ColumnsArguments<C> {
                     | (if reverse { COLUMNS_REVERSE } else { 0 })
                     | (if first.is_some() { COLUMNS_INIT } else { 0 });
                 let (matrix, init) = (Matrix { flags, ..matrix }, first.or(empty).unwrap_or_else(C::zeroed));
-                let at = length.unwrap_or(0);
-                let arguments = [p(&input), p(&output), p(&matrix), p(&init), p(&words), p(&at)];
-                // Only counted programs have the last one.
-                let arguments = &arguments[..arguments.len() - usize::from(length.is_none())];
+                let arguments = [p(&input), p(&output), p(&matrix), p(&init), p(&words), opt(&length)];
                 let blocks = matrix.tiles * matrix.panels;
                 // SAFETY: the arguments are those of the kernels in columns/kernels.cuh; the caller
                 // vouches for the rest.
-                unsafe { kernels.launch(work as usize, blocks, THREADS as u32, stream, arguments) }
+                unsafe { kernels.launch(work as usize, blocks, THREADS as u32, stream, present(&arguments)) }
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Offsets on the device: the plan and the launch.
 
 use super::contract::status_bytes;
-use super::kernels::{Kernels, p};
+use super::kernels::{Kernels, opt, p, present};
 use super::library::{self, Caller, Program};
 use super::plan::{server_words, tiles};
 use super::tuning::{RANGES, range_of};
@@ -110,14 +110,12 @@ impl OffsetsArguments {
     pub(crate) unsafe fn launch(&self, plan: &OffsetsPlan, kernels: &Kernels, stream: CUstream) -> Result<(), Error> {
         let OffsetsArguments { sizes, starts, n, length, align, total, with_total, words } = *self;
         let (n, padding, with_end, tiles) = (n as u64, align - 1, u32::from(with_total), plan.tiles as u32);
-        let address = length.unwrap_or(0);
         let arguments =
-            [p(&sizes), p(&starts), p(&n), p(&padding), p(&total), p(&with_end), p(&words), p(&tiles), p(&address)];
-        let arguments = &arguments[..arguments.len() - usize::from(length.is_none())];
+            [p(&sizes), p(&starts), p(&n), p(&padding), p(&total), p(&with_end), p(&words), p(&tiles), opt(&length)];
         let blocks = plan.tiles + usize::from(plan.tiles > 1);
         // SAFETY: the arguments are those of the kernels in offsets/kernels.cuh; the caller vouches
         // for the rest.
-        unsafe { kernels.launch(plan.range, blocks as u32, plan.threads, stream, arguments) }
+        unsafe { kernels.launch(plan.range, blocks as u32, plan.threads, stream, present(&arguments)) }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Reduce on the device: the plan and the launch.
 
 use super::contract::BEFORE_STATUS;
-use super::kernels::{Kernels, p};
+use super::kernels::{Kernels, opt, p, present};
 use super::library::{self, Caller, Program};
 use super::scan::unit_of;
 use super::tuning::range_of;
@@ -204,16 +204,15 @@ impl<C: Zeroable + Copy> ReduceArguments<C> {
     pub(crate) unsafe fn launch(&self, plan: &ReducePlan, kernels: &Kernels, stream: CUstream) -> Result<(), Error> {
         let ReduceArguments { input, output, n, length, init, words, scratch } = *self;
         let ReducePlan { range, threads, blocks, each, more, .. } = *plan;
-        let (at, empty) = length.map_or((0, None), |LengthInMemory { address, empty }| (address, Some(empty)));
+        let (address, empty) = length.map(|length| (length.address, length.empty)).unzip();
         let (n, has_init, init) = (n as u64, u32::from(init.is_some()), init.or(empty).unwrap_or_else(C::zeroed));
+        let at = opt(&address);
         let arguments =
-            [p(&input), p(&n), p(&each), p(&more), p(&output), p(&words), p(&scratch), p(&init), p(&has_init), p(&at)];
-        // Only counted programs have the last one.
-        let arguments = &arguments[..arguments.len() - usize::from(length.is_none())];
+            [p(&input), p(&n), p(&each), p(&more), p(&output), p(&words), p(&scratch), p(&init), p(&has_init), at];
         // SAFETY: the arguments are those of the kernels in reduce/kernels.cuh, and without the last
         // two, which the driver then does not read, in reduce/position.cuh; the caller vouches for the
         // rest.
-        unsafe { kernels.launch(range, blocks, threads, stream, arguments) }
+        unsafe { kernels.launch(range, blocks, threads, stream, present(&arguments)) }
     }
 }
 

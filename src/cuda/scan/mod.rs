@@ -1,7 +1,7 @@
 //! Scan on the device: the programs and the launches. `plan` chooses the kernel, the tiles and the
 //! scratch memory.
 
-use super::kernels::{Kernels, p};
+use super::kernels::{Kernels, opt, p, present};
 use super::library::{self, Caller, Program};
 use super::tuning::RANGES;
 use super::unit::{Type, with_length};
@@ -233,10 +233,8 @@ impl<C: Zeroable + Copy> ScanArguments<C> {
         };
         if plan.program.join != Join::Hierarchical {
             let server = plan.program.join == Join::PrefixServer && tiles > 1;
-            let at = length.unwrap_or(0);
-            let arguments = [p(&input), p(&output), p(&n), p(&init), p(&own), p(&words), p(&tiles), p(&at)];
-            // Only counted programs have the last one.
-            let arguments = &arguments[..arguments.len() - usize::from(length.is_none())];
+            let arguments = [p(&input), p(&output), p(&n), p(&init), p(&own), p(&words), p(&tiles), opt(&length)];
+            let arguments = present(&arguments);
             let blocks = plan.tiles + usize::from(server);
             if plan.program == BUILT_IN {
                 // SAFETY: as of all launches; the kernel waits for the launch before, before it reads anything.
