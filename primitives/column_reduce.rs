@@ -1,6 +1,6 @@
 //! Reduce by column: the items of each column of a row-major matrix combined into one.
 
-use super::choice::long_enough;
+use super::arguments::long_enough;
 use super::segmented::whole_rows;
 use crate::cuda::columns::{self, ColumnsArguments, ColumnsPlan, Work};
 use crate::cuda::reduce::check_element;

@@ -1,6 +1,6 @@
 //! The position of a reduction's result: arg-max and arg-min of plain items.
 
-use super::choice::long_enough;
+use super::arguments::long_enough;
 use super::reduce::{self, Output, Reduce};
 use crate::cuda::reduce::ReduceProgram;
 use crate::memory::View;

@@ -1,6 +1,6 @@
 //! Reduce: all items combined into one, under any associative operator.
 
-use super::choice::long_enough;
+use super::arguments::long_enough;
 use crate::cuda::{
     self,
     reduce::{LengthInMemory, ReduceArguments, ReduceProgram, check_element},

@@ -1,6 +1,6 @@
 //! Segments: how scans and reductions by segment are told where segments begin.
 
-use super::choice::{Index, Word, long_enough};
+use super::arguments::{Index, Word, long_enough};
 use crate::cpu::segmented as host;
 use crate::cuda::segmented::Cut;
 use crate::memory::{Buffer, View};

@@ -1,6 +1,6 @@
 //! Reduce by segment: the items of each segment combined into one.
 
-use super::choice::long_enough;
+use super::arguments::long_enough;
 use super::segmented::{ByOffsets, Rows, Segments, Selectors};
 use crate::cuda::reduce::check_element;
 use crate::cuda::segmented::{self, SegmentedPlan, SegmentedReduceArguments};
