@@ -8,13 +8,13 @@
 //!
 //! | primitive | builder | host engine | device engine |
 //! |---|---|---|---|
-//! | scan | `scan.rs`, `scan_engines.rs`, `strategy.rs` | `cpu::scan` | `scan::ScanArguments::launch` |
-//! | reduce | `reduce.rs` | `cpu::reduce` | `reduce::ReduceArguments::launch` |
-//! | scan by segment | `segmented_scan.rs` | `cpu::segmented::scan` | `segmented::SegmentedScanArguments::launch` |
-//! | reduce by segment | `segmented_reduce.rs` | `cpu::segmented::reduce` | `segmented::SegmentedReduceArguments::launch` |
+//! | scan | `scan.rs`, `scan_engines.rs`, `strategy.rs` | `cpu::scan` | `Arguments::launch_scan` |
+//! | reduce | `reduce.rs` | `cpu::reduce` | `Arguments::launch_reduce` |
+//! | scan by segment | `segmented_scan.rs` | `cpu::segmented::scan` | `Arguments::launch_segmented_scan` |
+//! | reduce by segment | `segmented_reduce.rs` | `cpu::segmented::reduce` | `Arguments::launch_segmented_reduce` |
 //! | reduce of runs | `run_reduce.rs` | `cpu::segmented::begins`, `reduce` | `segmented::RunReduceArguments::launch` |
 //! | sort by segment | `segmented_sort.rs` | `cpu::sort::SegmentedSort::run` | `segmented_sort::SegmentedSortArguments::launch` |
-//! | scan by column | `column_scan.rs` | `cpu::columns::scan` | `columns::ColumnsArguments::launch` |
+//! | scan by column | `column_scan.rs` | `cpu::columns::scan` | `Arguments::launch_columns` |
 //! | reduce by column | `column_reduce.rs` | `cpu::columns::reduce` | as scan by column |
 //! | compaction | `compact.rs`, `compact_engines.rs` | `cpu::compact::compact` | `compact::CompactArguments::launch` |
 //! | unique | `unique.rs` | as compaction | as compaction |

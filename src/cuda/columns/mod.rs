@@ -1,9 +1,10 @@
 //! Scan and reduce along the first axis of a matrix on the device: the programs and the launch.
 
+use super::arguments::Arguments;
 use super::kernels::{Kernels, opt, p, present};
 use super::library::{self, Caller, Program};
-use super::reduce::{self, LengthInMemory, ReduceArguments, ReduceProgram};
-use super::scan::{self, ScanArguments, ScanProgram, unit_of};
+use super::reduce::{self, ReduceProgram};
+use super::scan::{self, ScanProgram, unit_of};
 use super::unit::{with_length, with_length_of};
 use crate::{Element, Error, Operator, Strategy};
 use cudarc::driver::sys::{self, CUdeviceptr, CUstream};
@@ -84,29 +85,8 @@ pub(crate) fn load<Op: Operator<T>, T: Element>(
     }
 }
 
-/// The arguments of a call; `first` is in the form of `Operator::to_cuda`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ColumnsArguments<C> {
-    pub(crate) input: CUdeviceptr,
-    pub(crate) output: CUdeviceptr,
-    pub(crate) rows: usize,
-    /// The address of the number of items, if it lies in memory; `rows` is then the most.
-    pub(crate) length: Option<CUdeviceptr>,
-    /// The value before each column's first item: `init`, or the identity of an exclusive scan. An
-    /// exclusive scan has one.
-    pub(crate) first: Option<C>,
-    /// The result of a column without items, which a reduction of a length in memory has.
-    pub(crate) empty: Option<C>,
-    pub(crate) exclusive: bool,
-    pub(crate) reverse: bool,
-    /// `ColumnsPlan::words` bytes, zero.
-    pub(crate) words: CUdeviceptr,
-    /// `ColumnsPlan::scratch` bytes.
-    pub(crate) scratch: CUdeviceptr,
-}
-
-impl<C: Element> ColumnsArguments<C> {
-    /// Launches the kernel. Does not wait.
+impl<C: Element> Arguments<C> {
+    /// Launches the kernel for a matrix of `n` rows. Does not wait.
     ///
     /// # Safety
     /// - `kernels` are those of the operator and its element for the matrix, counted ones with a
@@ -117,30 +97,28 @@ impl<C: Element> ColumnsArguments<C> {
     ///   16. All are valid until the stream is past the call, and nothing else uses words and
     ///   scratch memory until then.
     /// - The stream's context is current.
-    pub(crate) unsafe fn launch(&self, plan: &ColumnsPlan, kernels: &Kernels, stream: CUstream) -> Result<(), Error> {
-        let ColumnsArguments { input, output, rows: n, length, first, empty, exclusive, reverse, words, scratch } =
-            *self;
+    pub(crate) unsafe fn launch_columns(
+        &self,
+        plan: &ColumnsPlan,
+        kernels: &Kernels,
+        stream: CUstream,
+    ) -> Result<(), Error> {
+        let Arguments { input, output, n, length, exclusive, reverse, words, scratch, .. } = *self;
         // A row has a carry of each column, and at most `ROW_BYTES` of them. The kernel reads those
         // of its columns.
-        let init = first.map(|first| [first; ROW_BYTES]);
+        let [first, empty] = [self.first, self.empty].map(|carry| carry.map(|carry| [carry; ROW_BYTES]));
+        let of_rows = Arguments { input, output, n, length, first, empty, exclusive, reverse, words, scratch };
         match plan.cut {
-            Cut::ScanRows(plan) => {
-                let arguments = ScanArguments { input, output, n, length, init, exclusive, reverse, words, scratch };
-                // SAFETY: the caller's: the kernels are those of scan on rows.
-                unsafe { arguments.launch(&plan, kernels, stream) }
-            }
-            Cut::ReduceRows(plan) => {
-                let empty = [empty.unwrap_or_else(C::zeroed); ROW_BYTES];
-                let length = length.map(|address| LengthInMemory { address, empty });
-                let arguments = ReduceArguments { input, output, n, length, init, words, scratch };
-                // SAFETY: the caller's: the kernels are those of reduce on rows.
-                unsafe { arguments.launch(&plan, kernels, stream) }
-            }
+            // SAFETY: the caller's: the kernels are those of scan on rows.
+            Cut::ScanRows(plan) => unsafe { of_rows.launch_scan(&plan, kernels, stream) },
+            // SAFETY: the caller's: the kernels are those of reduce on rows.
+            Cut::ReduceRows(plan) => unsafe { of_rows.launch_reduce(&plan, kernels, stream) },
             Cut::Panels(work, matrix) => {
                 let flags = (if exclusive { COLUMNS_EXCLUSIVE } else { 0 })
                     | (if reverse { COLUMNS_REVERSE } else { 0 })
-                    | (if first.is_some() { COLUMNS_INIT } else { 0 });
-                let (matrix, init) = (Matrix { flags, ..matrix }, first.or(empty).unwrap_or_else(C::zeroed));
+                    | (if self.first.is_some() { COLUMNS_INIT } else { 0 });
+                let init = self.first.or(self.empty).unwrap_or_else(C::zeroed);
+                let matrix = Matrix { flags, ..matrix };
                 let arguments = [p(&input), p(&output), p(&matrix), p(&init), p(&words), opt(&length)];
                 let blocks = matrix.tiles * matrix.panels;
                 // SAFETY: the arguments are those of the kernels in columns/kernels.cuh; the caller

@@ -1,12 +1,13 @@
 //! Reduce on the device: the programs and the launch.
 
+use super::arguments::Arguments;
 use super::kernels::{Kernels, opt, p, present};
 use super::library::{self, Caller, Program};
 use super::scan::unit_of;
 use super::unit::with_length;
 use crate::{Element, Error, Operator};
 use bytemuck::Zeroable;
-use cudarc::driver::sys::{CUdeviceptr, CUstream};
+use cudarc::driver::sys::CUstream;
 use std::any::{TypeId, type_name};
 
 mod plan;
@@ -105,45 +106,28 @@ impl ReduceProgram {
     }
 }
 
-/// A number of items that lies in memory. `n` is then the most.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct LengthInMemory<C> {
-    pub(crate) address: CUdeviceptr,
-    /// The result without items, if there is no `init`.
-    pub(crate) empty: C,
-}
-
-/// The arguments of a launch; `init` is in the form of `Operator::to_cuda`. A reduction without items
-/// has an `init`. A position has none, and has items.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ReduceArguments<C> {
-    pub(crate) input: CUdeviceptr,
-    pub(crate) output: CUdeviceptr,
-    pub(crate) n: usize,
-    pub(crate) length: Option<LengthInMemory<C>>,
-    pub(crate) init: Option<C>,
-    /// `ReducePlan::words` bytes, zero.
-    pub(crate) words: CUdeviceptr,
-    /// `ReducePlan::aggregates` bytes.
-    pub(crate) scratch: CUdeviceptr,
-}
-
-impl<C: Zeroable + Copy> ReduceArguments<C> {
-    /// Launches the kernel. Does not wait.
+impl<C: Zeroable + Copy> Arguments<C> {
+    /// Launches a reduction. Does not wait. One without items has a `first`. A position has none, and has
+    /// items.
     ///
     /// # Safety
     /// - The plan is the program's, for `n` elements and the architecture of `kernels`, which are the
     ///   program's.
-    /// - The input is `n` elements of device memory, the output one element or one `u64`. The
-    ///   addresses of words and scratch memory are multiples of 16. All are disjoint and valid until
-    ///   the stream is past the call, and nothing else uses words and scratch memory meanwhile.
+    /// - The input is `n` elements of device memory, the output one element or one `u64`. Scratch memory
+    ///   has `ReducePlan::aggregates` bytes. The addresses of words and scratch memory are multiples of
+    ///   16. All are disjoint and valid until the stream is past the call, and nothing else uses words and
+    ///   scratch memory meanwhile.
     /// - The stream's context is current.
-    pub(crate) unsafe fn launch(&self, plan: &ReducePlan, kernels: &Kernels, stream: CUstream) -> Result<(), Error> {
-        let ReduceArguments { input, output, n, length, init, words, scratch } = *self;
+    pub(crate) unsafe fn launch_reduce(
+        &self,
+        plan: &ReducePlan,
+        kernels: &Kernels,
+        stream: CUstream,
+    ) -> Result<(), Error> {
+        let Arguments { input, output, n, length, first, empty, words, scratch, .. } = *self;
         let ReducePlan { range, threads, blocks, each, more, .. } = *plan;
-        let (address, empty) = length.map(|length| (length.address, length.empty)).unzip();
-        let (n, has_init, init) = (n as u64, u32::from(init.is_some()), init.or(empty).unwrap_or_else(C::zeroed));
-        let at = opt(&address);
+        let (n, has_init, init) = (n as u64, u32::from(first.is_some()), first.or(empty).unwrap_or_else(C::zeroed));
+        let at = opt(&length);
         let arguments =
             [p(&input), p(&n), p(&each), p(&more), p(&output), p(&words), p(&scratch), p(&init), p(&has_init), at];
         // SAFETY: the arguments are those of the kernels in reduce/kernels.cuh, and without the last

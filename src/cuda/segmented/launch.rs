@@ -3,34 +3,14 @@
 use super::contract::{FIND_THREADS, SHORT_INPUT_THREADS};
 use super::tuning::EachGrid;
 use super::{Cut, EACH_REDUCE, FIND, ROW_SCAN, SHORT_REDUCE, SHORT_SCAN, SegmentedPlan};
+use crate::cuda::arguments::Arguments;
 use crate::cuda::driver::check;
 use crate::cuda::kernels::{Kernels, opt, p, present};
-use crate::cuda::scan::contract::{EXCLUSIVE, INIT, REVERSE};
 use crate::{Element, Error};
 use cudarc::driver::sys::{self, CUdeviceptr, CUstream};
 
-/// The arguments of a scan by segment; `first` is in the form of `Operator::to_cuda`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct SegmentedScanArguments<C> {
-    pub(crate) input: CUdeviceptr,
-    pub(crate) output: CUdeviceptr,
-    pub(crate) n: usize,
-    /// The number of items, if it lies in memory; `n` is then the most.
-    pub(crate) length: Option<CUdeviceptr>,
-    /// The value before each segment's first item: `init`, or the identity of an exclusive scan. An
-    /// exclusive scan has one.
-    pub(crate) first: Option<C>,
-    pub(crate) exclusive: bool,
-    pub(crate) reverse: bool,
-    pub(crate) cut: Cut,
-    /// `SegmentedPlan::words` bytes, zero.
-    pub(crate) words: CUdeviceptr,
-    /// `SegmentedPlan::scratch` bytes.
-    pub(crate) scratch: CUdeviceptr,
-}
-
-impl<C: Element> SegmentedScanArguments<C> {
-    /// Launches the kernels: for offsets of a long input two, else one. Does not wait.
+impl<C: Element> Arguments<C> {
+    /// Launches the kernels of a scan: for offsets of a long input two, else one. Does not wait.
     ///
     /// # Safety
     /// - `kernels` are those of `load_scan` for the operator and its element. The plan is for `n`
@@ -40,12 +20,16 @@ impl<C: Element> SegmentedScanArguments<C> {
     ///   words and scratch memory are multiples of 16. All are valid until the stream is past the
     ///   scan, and nothing else uses words and scratch memory until then.
     /// - The stream's context is current.
-    pub(crate) unsafe fn launch(&self, plan: &SegmentedPlan, kernels: &Kernels, stream: CUstream) -> Result<(), Error> {
-        let SegmentedScanArguments { input, output, n, length, first, exclusive, reverse, cut, words, scratch } = *self;
+    pub(crate) unsafe fn launch_segmented_scan(
+        &self,
+        cut: Cut,
+        plan: &SegmentedPlan,
+        kernels: &Kernels,
+        stream: CUstream,
+    ) -> Result<(), Error> {
+        let Arguments { input, output, n, length, first, reverse, words, scratch, .. } = *self;
         let SegmentedPlan { kernel, threads, blocks, tiles, tile, .. } = *plan;
-        let flags = (if exclusive { EXCLUSIVE } else { 0 })
-            | (if reverse { REVERSE } else { 0 })
-            | (if first.is_some() { INIT } else { 0 });
+        let flags = self.flags();
         // The kernel of short inputs reads items of other tiles, which must not be overwritten.
         let short_blocks = cut.short_blocks(n, plan.short).filter(|&blocks| blocks == 1 || input != output);
         let row_grid = cut.scan_grid(n, plan.element).filter(|_| !reverse);
@@ -167,28 +151,8 @@ impl<C: Element> RunReduceArguments<C> {
     }
 }
 
-/// The arguments of a reduce by segment; carries are in the form of `Operator::to_cuda`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct SegmentedReduceArguments<C> {
-    pub(crate) input: CUdeviceptr,
-    pub(crate) output: CUdeviceptr,
-    pub(crate) n: usize,
-    /// The number of items, if it lies in memory; `n` is then the most.
-    pub(crate) length: Option<CUdeviceptr>,
-    /// The value before each segment's first item.
-    pub(crate) first: Option<C>,
-    /// The result of an empty segment.
-    pub(crate) empty: Option<C>,
-    /// Rows or offsets.
-    pub(crate) cut: Cut,
-    /// `SegmentedPlan::words` bytes, zero.
-    pub(crate) words: CUdeviceptr,
-    /// `SegmentedPlan::scratch` bytes.
-    pub(crate) scratch: CUdeviceptr,
-}
-
-impl<C: Element> SegmentedReduceArguments<C> {
-    /// Launches the kernel. Does not wait.
+impl<C: Element> Arguments<C> {
+    /// Launches the kernel of a reduction by rows or offsets. Does not wait.
     ///
     /// # Safety
     /// - `kernels` are those of `load_reduce` for the operator and its element. The plan is for `n`
@@ -198,8 +162,14 @@ impl<C: Element> SegmentedReduceArguments<C> {
     ///   valid until the stream is past the call, and nothing else uses words and scratch memory
     ///   meanwhile.
     /// - The stream's context is current.
-    pub(crate) unsafe fn launch(&self, plan: &SegmentedPlan, kernels: &Kernels, stream: CUstream) -> Result<(), Error> {
-        let SegmentedReduceArguments { input, output, n, length, first, empty, cut, words, scratch } = *self;
+    pub(crate) unsafe fn launch_segmented_reduce(
+        &self,
+        cut: Cut,
+        plan: &SegmentedPlan,
+        kernels: &Kernels,
+        stream: CUstream,
+    ) -> Result<(), Error> {
+        let Arguments { input, output, n, length, first, empty, words, scratch, .. } = *self;
         let SegmentedPlan { kernel, threads, blocks, each, more, .. } = *plan;
         let short_blocks = cut.short_blocks(n, plan.short).filter(|_| length.is_none());
         let each_grid = cut.each_grid(n, plan.element);
