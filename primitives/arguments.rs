@@ -1,4 +1,4 @@
-//! What primitives ask of their arguments: the integers that indices and words of bits are, and lengths.
+//! What the arguments of primitives share: the integers of indices and words of bits, and checks of lengths.
 
 use crate::cpu::{self, compact as host};
 use crate::{Element, Error};
@@ -69,3 +69,14 @@ pub(crate) fn long_enough(
 pub(super) fn countable<I: Index>(primitive: &'static str, n: usize) -> Result<(), Error> {
     if n > I::most() { Err(Error::TooLong { primitive, n, most: I::most() }) } else { Ok(()) }
 }
+
+/// Writes `Clone` and `Copy` of structs of views, whatever the items are.
+macro_rules! views { ($($kind:ident<$($generic:ident),*>;)*) => { $(
+    impl<$($generic),*> Clone for $kind<'_, $($generic),*> {
+        fn clone(&self) -> Self {
+            *self
+        }
+    }
+    impl<$($generic),*> Copy for $kind<'_, $($generic),*> {}
+)* } }
+pub(super) use views;

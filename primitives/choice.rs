@@ -1,7 +1,7 @@
 //! Which items compaction, unique and partition select.
 
-use super::arguments::Word;
 pub(super) use super::arguments::{Index, countable, long_enough};
+use super::arguments::{Word, views};
 use crate::cpu::compact as host;
 use crate::cuda::{BitsKind, ChoiceKind, ColumnKind, DistinctKind, FlagsKind, Payload, PredicateKind, Staged};
 use crate::memory::{Buffer, View};
@@ -23,18 +23,7 @@ pub struct ByFlags<'a, L>(pub(super) View<'a, u8>, pub(super) PhantomData<L>);
 /// Selects the items whose bit is set.
 pub struct ByBits<'a, W, L>(pub(super) View<'a, W>, pub(super) PhantomData<L>);
 
-impl<L> Clone for ByFlags<'_, L> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<L> Copy for ByFlags<'_, L> {}
-impl<W, L> Clone for ByBits<'_, W, L> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<W, L> Copy for ByBits<'_, W, L> {}
+views! { ByFlags<L>; ByBits<W, L>; }
 
 /// Selects the items that differ from the item before them.
 #[derive(Clone, Copy, Debug)]
