@@ -31,17 +31,9 @@ mod cuda {
             }
         )* };
     }
-    pub(super) mod columns {
-        pub(crate) mod contract;
-        pub(crate) mod unit;
-    }
-    pub(super) mod segmented_sort {
-        pub(crate) mod contract;
-        pub(crate) mod unit;
-    }
     primitives! {
-        scan with contract; compact with contract; offsets; reduce; segments with contract; segmented with contract;
-        sort with contract;
+        scan with contract; columns with contract; compact with contract; offsets; reduce; segments with contract;
+        segmented with contract; segmented_sort with contract; sort with contract;
     }
 }
 
@@ -83,10 +75,9 @@ fn main() {
     for primitive in ["scan", "columns", "compact", "segmented", "segmented_sort", "segments", "sort"] {
         println!("cargo::rerun-if-changed=src/cuda/{primitive}/contract.rs");
     }
-    for primitive in ["columns", "segmented_sort"] {
-        println!("cargo::rerun-if-changed=src/cuda/{primitive}/unit.rs");
-    }
-    for primitive in ["scan", "compact", "offsets", "reduce", "segments", "segmented", "sort"] {
+    for primitive in
+        ["scan", "columns", "compact", "offsets", "reduce", "segments", "segmented", "segmented_sort", "sort"]
+    {
         println!("cargo::rerun-if-changed=src/cuda/{primitive}/tuning.rs");
         println!("cargo::rerun-if-changed=src/cuda/{primitive}/unit.rs");
     }

@@ -1,6 +1,6 @@
 //! Allocation: one buffer for segments of many sizes.
 
-use super::choice::Index;
+use super::arguments::Index;
 use super::offsets::{Offsets, Size, counted};
 use crate::memory::{View, room_on_host, zeros_on_host};
 use crate::site::{Site, counted_here};

@@ -1,8 +1,9 @@
 //! Reduce by column: the items of each column of a row-major matrix combined into one.
 
-use super::choice::long_enough;
+use super::arguments::long_enough;
 use super::segmented::whole_rows;
-use crate::cuda::columns::{self, ColumnsArguments, ColumnsPlan, Work};
+use crate::cuda::Arguments;
+use crate::cuda::columns::{self, ColumnsPlan, Work};
 use crate::cuda::reduce::check_element;
 use crate::memory::{View, ViewMut};
 use crate::site::{AnySite, Anywhere, Site, counted, len_method, site_methods};
@@ -252,13 +253,12 @@ fn on_device<Op: Operator<T>, T: Element>(
     let [first, empty] = first_and_empty.map(|carry| carry.map(Op::to_cuda));
     let (exclusive, reverse) = (false, false);
     submit.with_memory(workspace, plan.words, plan.scratch, |words, scratch| {
-        let arguments =
-            ColumnsArguments { input, output, rows, length, first, empty, exclusive, reverse, words, scratch };
+        let arguments = Arguments { input, output, n: rows, length, first, empty, exclusive, reverse, words, scratch };
         // SAFETY: the kernels are those of the types, and the plan is for the matrix, which has a
         // row, as one without has a result. The input has whole rows on this device, by its
         // type and `whole_rows`, the output one item a column, by `long_enough`, and the guards keep
         // them. The words are the workspace's, as large as the plan asks for, and zero. The stream's
         // context was bound by `begin`.
-        unsafe { arguments.launch(&plan, kernels, stream.cu_stream()) }
+        unsafe { arguments.launch_columns(&plan, kernels, stream.cu_stream()) }
     })
 }

@@ -2,7 +2,8 @@
 
 use super::scan_engines::{Memory, NAME, NO_IDENTITY, OnDevice, Options};
 use super::segmented::whole_rows;
-use crate::cuda::columns::{self, ColumnsArguments, ColumnsPlan, Work};
+use crate::cuda::Arguments;
+use crate::cuda::columns::{self, ColumnsPlan, Work};
 use crate::cuda::reduce::check_element;
 use crate::memory::{View, ViewMut};
 use crate::site::{AnySite, Anywhere, Site, counted, len_method, site_methods};
@@ -269,12 +270,11 @@ fn on_device<Op: Operator<T>, T: Element>(
     let Options { exclusive, reverse, .. } = options;
     let (first, empty) = (options.first::<Op>().map(Op::to_cuda), None);
     submit.with_memory(workspace, plan.words, plan.scratch, |words, scratch| {
-        let arguments =
-            ColumnsArguments { input, output, rows, length, first, empty, exclusive, reverse, words, scratch };
+        let arguments = Arguments { input, output, n: rows, length, first, empty, exclusive, reverse, words, scratch };
         // SAFETY: the kernels are those of the types, and the plan is for the matrix, which has n items
         // by `whole_rows`; input and output have n elements each on this device, by their types, and the
         // guards keep them; the words are the workspace's, as large as the plan asks for, and zero; the
         // stream's context was bound by `begin`.
-        unsafe { arguments.launch(&plan, kernels, stream.cu_stream()) }
+        unsafe { arguments.launch_columns(&plan, kernels, stream.cu_stream()) }
     })
 }

@@ -1,9 +1,8 @@
 //! Compaction: the selected items, contiguous and in their original order.
 
-use super::choice::{
-    ByBits, ByFlags, ByPredicate, Chosen, Index, Moving, OnDevice, OnHost, Unchosen, Word, choice_methods, countable,
-    long_enough,
-};
+use super::arguments::{Index, Word, countable, long_enough};
+use super::choice::{ByBits, ByFlags, ByPredicate, Chosen, Unchosen, choice_methods};
+use super::compact_engines::{Moving, OnDevice, OnHost};
 use crate::cpu::compact as host;
 use crate::cuda::{ColumnKind, CompactProgram, NoColumn, Payload, SourceIndices};
 use crate::memory::{Buffer, BufferMut, View, ViewMut};

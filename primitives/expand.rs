@@ -1,6 +1,6 @@
 //! Expand: the segment of each packed item, from the segments' offsets.
 
-use super::choice::{Index, countable, long_enough};
+use super::arguments::{Index, countable, long_enough};
 use crate::cpu::{self, segments as host};
 use crate::cuda::segments::{self, ExpandArguments};
 use crate::memory::{Buffer, BufferMut, View, ViewMut, part_to_host};

@@ -8,15 +8,15 @@
 //!
 //! | primitive | builder | host engine | device engine |
 //! |---|---|---|---|
-//! | scan | `scan.rs`, `scan_engines.rs`, `strategy.rs` | `cpu::scan` | `scan::ScanArguments::launch` |
-//! | reduce | `reduce.rs` | `cpu::reduce` | `reduce::ReduceArguments::launch` |
-//! | scan by segment | `segmented_scan.rs` | `cpu::segmented::scan` | `segmented::SegmentedScanArguments::launch` |
-//! | reduce by segment | `segmented_reduce.rs` | `cpu::segmented::reduce` | `segmented::SegmentedReduceArguments::launch` |
+//! | scan | `scan.rs`, `scan_engines.rs`, `strategy.rs` | `cpu::scan` | `Arguments::launch_scan` |
+//! | reduce | `reduce.rs` | `cpu::reduce` | `Arguments::launch_reduce` |
+//! | scan by segment | `segmented_scan.rs` | `cpu::segmented::scan` | `Arguments::launch_segmented_scan` |
+//! | reduce by segment | `segmented_reduce.rs` | `cpu::segmented::reduce` | `Arguments::launch_segmented_reduce` |
 //! | reduce of runs | `run_reduce.rs` | `cpu::segmented::begins`, `reduce` | `segmented::RunReduceArguments::launch` |
 //! | sort by segment | `segmented_sort.rs` | `cpu::sort::SegmentedSort::run` | `segmented_sort::SegmentedSortArguments::launch` |
-//! | scan by column | `column_scan.rs` | `cpu::columns::scan` | `columns::ColumnsArguments::launch` |
+//! | scan by column | `column_scan.rs` | `cpu::columns::scan` | `Arguments::launch_columns` |
 //! | reduce by column | `column_reduce.rs` | `cpu::columns::reduce` | as scan by column |
-//! | compaction | `compact.rs` | `cpu::compact::compact` | `compact::CompactArguments::launch` |
+//! | compaction | `compact.rs`, `compact_engines.rs` | `cpu::compact::compact` | `compact::CompactArguments::launch` |
 //! | unique | `unique.rs` | as compaction | as compaction |
 //! | partition | `partition.rs`, `three_way.rs` | as compaction | also `launch_one_buffer` |
 //! | offsets | `offsets.rs`, `allocate.rs` | `cpu::offsets` | `offsets::OffsetsArguments::launch` |
@@ -42,14 +42,17 @@
 //! Scans, reductions and sorts by segment share `segmented.rs`, which says where segments begin, and
 //! `strided.rs`, which copies rows with a stride side by side. The three scans share `scan_engines.rs`,
 //! their options and what leads to an engine. Both sorts share `sort_engines.rs`, which runs them.
-//! Compaction, unique and partition share `choice.rs`, which selects the items, and `predicate.rs`.
+//! Compaction, unique and partition share `choice.rs`, which selects the items, `predicate.rs`, and
+//! `compact_engines.rs`, which runs them. All share `arguments.rs`, which checks lengths.
 //! `src/site.rs` writes `on` and `workspace` for every builder.
 
 pub(crate) mod allocate;
+pub(crate) mod arguments;
 pub(crate) mod choice;
 pub(crate) mod column_reduce;
 pub(crate) mod column_scan;
 pub(crate) mod compact;
+pub(crate) mod compact_engines;
 pub(crate) mod expand;
 pub(crate) mod offsets;
 pub(crate) mod pack;

@@ -1,6 +1,6 @@
 //! Offsets: the exclusive sum of sizes, aligned, checked for overflow.
 
-use super::choice::{Index, long_enough};
+use super::arguments::{Index, long_enough};
 use crate::cpu;
 use crate::cuda::{
     self,

@@ -1,6 +1,6 @@
 //! Pack: segments of any lengths gathered into one contiguous buffer.
 
-use super::choice::{Index, long_enough};
+use super::arguments::{Index, long_enough};
 use super::offsets::{Offsets, Size, counted, offsets};
 use crate::cpu::{self, segments as host};
 use crate::cuda::Kernels;

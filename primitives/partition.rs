@@ -1,9 +1,9 @@
 //! Partition: the selected items, then the rejected items, both in their original order.
 
-use super::choice::{
-    ByBits, ByFlags, ByPredicate, Chosen, Moving, OnDevice, Unchosen, Word, choice_methods, long_enough, recorded,
-};
+use super::arguments::{Word, long_enough};
+use super::choice::{ByBits, ByFlags, ByPredicate, Chosen, Unchosen, choice_methods};
 use super::compact::prepare;
+use super::compact_engines::{Moving, OnDevice, recorded};
 use crate::cpu::compact as host;
 use crate::cuda::NoColumn;
 use crate::memory::{Buffer, BufferMut, View, ViewMut};

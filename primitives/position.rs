@@ -1,6 +1,6 @@
 //! The position of a reduction's result: arg-max and arg-min of plain items.
 
-use super::choice::long_enough;
+use super::arguments::long_enough;
 use super::reduce::{self, Output, Reduce};
 use crate::cuda::reduce::ReduceProgram;
 use crate::memory::View;
@@ -121,10 +121,9 @@ impl<Op: Operator<T> + Extremum, T: Element, S> Reduce<Op, T, S> {
             return Err(Error::Empty { primitive: NAME });
         }
         let workspace = self.site.take_workspace();
+        let (program, neither) = (ReduceProgram::position::<Op, T>(), [None::<()>; 2]);
         // SAFETY: the program writes a `u64`. There are items.
-        unsafe {
-            reduce::on_device(submit, ReduceProgram::position::<Op, T>(), input, None, None::<()>, output, workspace)
-        }
+        unsafe { reduce::on_device(submit, program, input, None, neither, output, workspace) }
     }
 }
 

@@ -1,9 +1,9 @@
 //! Reduce: all items combined into one, under any associative operator.
 
-use super::choice::long_enough;
+use super::arguments::long_enough;
 use crate::cuda::{
-    self,
-    reduce::{LengthInMemory, ReduceArguments, ReduceProgram, check_element},
+    self, Arguments,
+    reduce::{ReduceProgram, check_element},
 };
 use crate::memory::{View, is_capturing};
 use crate::site::{AnySite, Anywhere, Site, counted, len_method, site_methods};
@@ -244,13 +244,13 @@ impl<Op: Operator<T>, T: Element, S> Reduce<Op, T, S> {
         S: Site<P>,
     {
         submit.uses("the input", input.stream())?;
-        let init = self.first(input.len())?.map(Op::to_cuda);
-        // The result without items.
+        let first = self.first(input.len())?.map(Op::to_cuda);
         let empty = if S::IS_COUNTED { self.first(0)?.map(Op::to_cuda) } else { None };
         let (workspace, count) = self.site.take();
-        let count = count.map(|count| (count.device(), empty.expect("a counted reduction has one")));
-        // SAFETY: the program writes an element, which `Op::to_cuda` gives the form of the kernels.
-        unsafe { on_device(submit, Self::program(), input, count, init, output, workspace) }
+        let count = count.map(|count| count.device());
+        // SAFETY: the program writes an element, which `Op::to_cuda` gives the form of the kernels. `first`
+        // returns a value if there are no items.
+        unsafe { on_device(submit, Self::program(), input, count, [first, empty], output, workspace) }
     }
 }
 
@@ -273,21 +273,21 @@ pub(super) fn prepare<T: Element>(
 ///
 /// # Safety
 /// The program is for items `T` and writes one `R`, for which an output on the device has room. Input and
-/// output are of the stream's device. `init` is a value in the form of the program's kernels, and is given
-/// if there are no items. With `count` the program is a counted one, and the second part its result without
-/// items, in that form.
+/// output are of the stream's device. The value before the first item and the result without items are in
+/// the form of the program's kernels. There is the former if there are no items, and the latter with `count`,
+/// for which the program is a counted one.
 pub(super) unsafe fn on_device<T: Element, R: Element, C: Zeroable + Copy>(
     submit: &Submit,
     program: ReduceProgram,
     input: &dyn DevicePtr<T>,
-    count: Option<(&dyn DevicePtr<u64>, C)>,
-    init: Option<C>,
+    count: Option<&dyn DevicePtr<u64>>,
+    [first, empty]: [Option<C>; 2],
     output: Output<'_, R>,
     workspace: Option<&mut Workspace>,
 ) -> Result<(), Error> {
     let (n, stream) = (input.len(), submit.stream());
     check_element::<T>(submit.primitive())?;
-    submit.counts(count.map(|(count, _)| count))?;
+    submit.counts(count)?;
     submit.begin()?;
     if matches!(output, Output::Host(_)) && is_capturing(stream)? {
         return Err(Error::Capturing { primitive: submit.primitive(), what: WAITS });
@@ -296,20 +296,16 @@ pub(super) unsafe fn on_device<T: Element, R: Element, C: Zeroable + Copy>(
     let plan = program.plan(n, kernels.machine().architecture);
     // The guard orders the work against other streams; it lives until the work is launched.
     let (input, _read) = input.device_ptr(stream);
-    let mut _counted = None;
-    let length = count.map(|(count, empty)| {
-        let (address, guard) = count.device_ptr(stream);
-        _counted = Some(guard);
-        LengthInMemory { address, empty }
-    });
+    let (length, _counted) = count.map(|count| count.device_ptr(stream)).unzip();
+    let (exclusive, reverse) = (false, false);
     let launch = |output: CUdeviceptr, words: CUdeviceptr, scratch: CUdeviceptr| {
-        let arguments = ReduceArguments { input, output, n, length, init, words, scratch };
+        let arguments = Arguments { input, output, n, length, first, empty, exclusive, reverse, words, scratch };
         // SAFETY: kernels and plan are the program's, which is the caller's. The input has n items on
         // this device, by its type, and its guard keeps it. Words and scratch memory are the
         // workspace's, as large as the plan asks for, the words zero. The stream's context was bound by
         // `begin`. The output is one `R` of device memory: the caller's, by `long_enough`, or scratch
         // memory beyond the aggregates.
-        unsafe { arguments.launch(&plan, kernels, stream.cu_stream()) }
+        unsafe { arguments.launch_reduce(&plan, kernels, stream.cu_stream()) }
     };
     match output {
         Output::Device(output) => {

@@ -1,6 +1,6 @@
 //! Reduce of runs: the items of each segment combined into one, where heads say where segments begin.
 
-use super::choice::{Word, long_enough};
+use super::arguments::{Word, long_enough};
 use super::segmented::{ByHeadBits, ByHeads, ByKeys, Segmentation, Selectors};
 use crate::cuda::reduce::check_element;
 use crate::cuda::segmented::{self, RunReduceArguments, SegmentedPlan};

@@ -1,7 +1,7 @@
 //! Scan: all prefixes of a sequence, under any associative operator.
 
 use super::scan_engines::{Memory, NAME, NO_IDENTITY, OnDevice, Options};
-use crate::cuda::{self, Plan, ScanArguments, ScanProgram};
+use crate::cuda::{self, Arguments, Plan, ScanProgram};
 use crate::memory::{View, ViewMut};
 use crate::site::{AnySite, Anywhere, Site, counted, len_method, site_methods};
 use crate::submit::Submit;
@@ -344,14 +344,14 @@ fn on_device<Op: Operator<T>, T: Element>(
     let plan = Plan::new::<Op, T>(strategy, n, kernels.machine().architecture)?;
     let ([input, output], _guards) = items.addresses(stream);
     let (length, _counted) = count.map(|count| count.device_ptr(stream)).unzip();
-    let init = options.first::<Op>().map(Op::to_cuda);
+    let (first, empty) = (options.first::<Op>().map(Op::to_cuda), None);
     submit.with_memory(workspace, plan.words, plan.scratch, |words, scratch| {
-        let arguments = ScanArguments { input, output, n, length, init, exclusive, reverse, words, scratch };
+        let arguments = Arguments { input, output, n, length, first, empty, exclusive, reverse, words, scratch };
         // SAFETY: the kernels are those of the plan, which is for n elements; input and output have n
         // elements each on this device, by their types, and the guards keep them; words and scratch
         // memory are the workspace's, as large as the plan asks for, the words zero; the stream's
         // context was bound by `begin`.
-        unsafe { arguments.launch(&plan, kernels, stream.cu_stream()) }
+        unsafe { arguments.launch_scan(&plan, kernels, stream.cu_stream()) }
     })
 }
 
@@ -416,10 +416,10 @@ impl<Op: Operator<T>, T: Element> Scan<Op, T> {
         let Options { exclusive, reverse, strategy, .. } = self.options;
         let kernels = cuda::load::<Op, T>(ScanProgram::of(strategy), &(device as usize))?;
         let plan = Plan::new::<Op, T>(strategy, n, kernels.machine().architecture)?;
-        let init = self.options.first::<Op>().map(Op::to_cuda);
-        let length = None;
-        let arguments = ScanArguments { input, output, n, length, init, exclusive, reverse, words: scratch, scratch };
+        let (first, empty) = (self.options.first::<Op>().map(Op::to_cuda), None);
+        let (length, words) = (None, scratch);
+        let arguments = Arguments { input, output, n, length, first, empty, exclusive, reverse, words, scratch };
         // SAFETY: by the caller, and as checked above.
-        unsafe { arguments.launch(&plan, kernels, stream) }
+        unsafe { arguments.launch_scan(&plan, kernels, stream) }
     }
 }

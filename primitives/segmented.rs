@@ -1,6 +1,6 @@
 //! Segments: how scans and reductions by segment are told where segments begin.
 
-use super::choice::{Index, Word, long_enough};
+use super::arguments::{Index, Word, long_enough, views};
 use crate::cpu::segmented as host;
 use crate::cuda::segmented::Cut;
 use crate::memory::{Buffer, View};
@@ -27,14 +27,6 @@ pub struct ByHeadBits<'a, W, L>(pub(crate) View<'a, W>, pub(crate) PhantomData<L
 /// Segments begin where neighbouring keys differ.
 pub struct ByKeys<'a, K, L>(pub(crate) View<'a, K>, pub(crate) PhantomData<L>);
 
-macro_rules! views { ($($kind:ident<$($generic:ident),*>;)*) => { $(
-    impl<$($generic),*> Clone for $kind<'_, $($generic),*> {
-        fn clone(&self) -> Self {
-            *self
-        }
-    }
-    impl<$($generic),*> Copy for $kind<'_, $($generic),*> {}
-)* } }
 views! { ByOffsets<I, L>; ByHeads<L>; ByHeadBits<W, L>; ByKeys<K, L>; }
 
 mod sealed {

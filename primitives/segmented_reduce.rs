@@ -1,9 +1,10 @@
 //! Reduce by segment: the items of each segment combined into one.
 
-use super::choice::long_enough;
+use super::arguments::long_enough;
 use super::segmented::{ByOffsets, Rows, Segments, Selectors};
+use crate::cuda::Arguments;
 use crate::cuda::reduce::check_element;
-use crate::cuda::segmented::{self, SegmentedPlan, SegmentedReduceArguments};
+use crate::cuda::segmented::{self, SegmentedPlan};
 use crate::memory::{View, ViewMut};
 use crate::site::{AnySite, Anywhere, Site, counted, len_method, site_methods};
 use crate::submit::Submit;
@@ -275,12 +276,13 @@ fn on_device<Op: Operator<T>, T: Element>(
     let (cut, _selected) = cut.guarded(stream);
     let (length, _counted) = count.map(|count| count.device_ptr(stream)).unzip();
     let [first, empty] = first_and_empty.map(|carry| carry.map(Op::to_cuda));
+    let (exclusive, reverse) = (false, false);
     submit.with_memory(workspace, plan.words, plan.scratch, |words, scratch| {
-        let arguments = SegmentedReduceArguments { input, output, n, length, first, empty, cut, words, scratch };
+        let arguments = Arguments { input, output, n, length, first, empty, exclusive, reverse, words, scratch };
         // SAFETY: the kernels are those of the types, and the plan is for n items. The input has n items
         // on this device, by its type, the output one a segment, by `long_enough`, the offsets are one
         // more, and the guards keep them. Words and scratch memory are the workspace's, as large as the
         // plan asks for, the words zero. The stream's context was bound by `begin`.
-        unsafe { arguments.launch(&plan, kernels, stream.cu_stream()) }
+        unsafe { arguments.launch_segmented_reduce(cut, &plan, kernels, stream.cu_stream()) }
     })
 }

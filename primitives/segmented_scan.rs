@@ -2,8 +2,9 @@
 
 use super::scan_engines::{Memory, NAME, NO_IDENTITY, OnDevice, Options};
 use super::segmented::{ByHeadBits, ByHeads, ByKeys, ByOffsets, Rows, Segmentation, Selectors};
+use crate::cuda::Arguments;
 use crate::cuda::reduce::check_element;
-use crate::cuda::segmented::{self, SegmentedPlan, SegmentedScanArguments};
+use crate::cuda::segmented::{self, SegmentedPlan};
 use crate::memory::{View, ViewMut};
 use crate::site::{AnySite, Anywhere, Site, counted, len_method, site_methods};
 use crate::submit::Submit;
@@ -400,14 +401,13 @@ fn on_device<Op: Operator<T>, T: Element>(
     let (cut, _selected) = cut.guarded(stream);
     let (length, _counted) = count.map(|count| count.device_ptr(stream)).unzip();
     let Options { exclusive, reverse, .. } = options;
-    let first = options.first::<Op>().map(Op::to_cuda);
+    let (first, empty) = (options.first::<Op>().map(Op::to_cuda), None);
     submit.with_memory(workspace, plan.words, plan.scratch, |words, scratch| {
-        let arguments =
-            SegmentedScanArguments { input, output, n, length, first, exclusive, reverse, cut, words, scratch };
+        let arguments = Arguments { input, output, n, length, first, empty, exclusive, reverse, words, scratch };
         // SAFETY: the kernels are those of the types, and the plan is for n elements; input and output
         // have n elements each on this device, by their types, the selectors are long enough by `check`,
         // and the guards keep them; words and scratch memory are the workspace's, as large as the plan
         // asks for, the words zero; the stream's context was bound by `begin`.
-        unsafe { arguments.launch(&plan, kernels, stream.cu_stream()) }
+        unsafe { arguments.launch_segmented_scan(cut, &plan, kernels, stream.cu_stream()) }
     })
 }

@@ -1,6 +1,6 @@
 //! Sort by segment: each segment's keys, with a payload or as source indices.
 
-use super::choice::{Index, Word, countable, long_enough};
+use super::arguments::{Index, Word, countable, long_enough};
 use super::segmented::{ByHeadBits, ByHeads, ByKeys, ByOffsets, Rows, Segmentation};
 use super::sort_engines::{How, IndexBase, Keys, NAME, Payload, Segments, movable, not_too_long, sort_on_either};
 use crate::cuda::Machine;

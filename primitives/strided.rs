@@ -1,6 +1,6 @@
 //! Rows with a stride: rows of a row-major matrix that do not lie side by side.
 
-use super::choice::{Index, long_enough};
+use super::arguments::{Index, long_enough};
 use super::segmented::Rows;
 use crate::cuda::check;
 use crate::memory::{View, ViewMut};

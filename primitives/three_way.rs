@@ -1,6 +1,8 @@
 //! Partition into three parts by two predicates.
 
-use super::choice::{ByPredicate, Moving, OnDevice, long_enough, recorded};
+use super::arguments::long_enough;
+use super::choice::ByPredicate;
+use super::compact_engines::{Moving, OnDevice, recorded};
 use super::partition::Partition;
 use crate::cpu::compact as host;
 use crate::cuda::{CompactProgram, NoColumn, Staged, TwoParameters, TwoPredicatesKind};

@@ -1,6 +1,7 @@
 //! Unique: the first item of each run of equal neighbours.
 
-use super::choice::{Changes, Index};
+use super::arguments::Index;
+use super::choice::Changes;
 use super::compact::{Compact, compact, prepare};
 use crate::cuda::{NoColumn, Payload, SourceIndices, Staged};
 use crate::site::{AnySite, Anywhere, Site, len_method, site_methods};

@@ -147,7 +147,8 @@ pub use operator::{Associativity, BitAnd, BitOr, BitXor, Extremum, Last, Max, Mi
 #[doc(hidden)]
 pub use own::__own;
 pub use primitives::allocate::{Allocation, Holds};
-pub use primitives::choice::{ByBits, ByFlags, ByPredicate, Changes, Chosen, Index, Unchosen, Word};
+pub use primitives::arguments::{Index, Word};
+pub use primitives::choice::{ByBits, ByFlags, ByPredicate, Changes, Chosen, Unchosen};
 pub use primitives::column_reduce::ColumnReduce;
 pub use primitives::column_scan::ColumnScan;
 pub use primitives::compact::{Compact, compact};

@@ -1,7 +1,7 @@
 //! Sites: the stream and the workspace of a builder.
 
 use crate::memory::{View, part_to_host};
-use crate::primitives::choice::long_enough;
+use crate::primitives::arguments::long_enough;
 use crate::submit::Submit;
 use crate::{Device, Error, Place, Workspace};
 use cudarc::driver::CudaStream;

@@ -3,7 +3,7 @@
 
 use crate::cuda::{Caller, Kernels};
 use crate::memory::{bind, is_capturing};
-use crate::primitives::choice::long_enough;
+use crate::primitives::arguments::long_enough;
 use crate::{Error, Workspace};
 use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaStream, DevicePtr};

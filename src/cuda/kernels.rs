@@ -13,7 +13,9 @@ use super::nvrtc::Target;
 use super::unit::{of_any_kind, parts};
 use crate::Error;
 use cudarc::driver::CudaContext;
-use cudarc::driver::sys::{self, CUdevice_attribute as Attribute, CUfunction, CUfunction_attribute, CUstream};
+use cudarc::driver::sys::{
+    self, CUdevice_attribute as Attribute, CUdeviceptr, CUfunction, CUfunction_attribute, CUstream,
+};
 use std::ffi::{CString, c_void};
 use std::sync::{Mutex, Once, OnceLock, PoisonError};
 
@@ -461,6 +463,19 @@ impl Drop for Kernels {
 /// A pointer to a kernel's argument, for the list of a launch.
 pub(crate) fn p<A>(argument: &A) -> *const c_void {
     std::ptr::from_ref(argument).cast()
+}
+
+/// The same for the address of a length in memory, which only counted programs take: null without one.
+pub(crate) fn opt(address: &Option<CUdeviceptr>) -> *const c_void {
+    address.as_ref().map_or(std::ptr::null(), p)
+}
+
+/// The arguments without the last one, if that is null.
+pub(crate) fn present(arguments: &[*const c_void]) -> &[*const c_void] {
+    match arguments {
+        [others @ .., last] if last.is_null() => others,
+        _ => arguments,
+    }
 }
 
 /// The compute capability of the device.

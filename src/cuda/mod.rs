@@ -16,6 +16,7 @@
 //!
 //! A primitive outside the library uses them through [`Kernels::compile`].
 
+mod arguments;
 mod cache;
 pub(crate) mod columns;
 mod compact;
@@ -30,6 +31,7 @@ mod known;
 mod library;
 mod nvrtc;
 pub(crate) mod offsets;
+mod plan;
 #[cfg(test)]
 mod prebuilt; // build.rs uses it
 #[cfg(test)]
@@ -43,6 +45,7 @@ pub(crate) mod sort;
 mod tuning;
 mod unit;
 
+pub(crate) use arguments::Arguments;
 pub(crate) use compact::unit::{FLOAT_RANGE, INTEGER_RANGE, SAME, SAME_HALVES};
 pub(crate) use compact::{
     ArrayColumn, BitsKind, ChoiceKind, ColumnKind, CompactArguments, CompactProgram, DistinctKind, FlagsKind, NoColumn,
@@ -58,7 +61,7 @@ pub(crate) use library::Caller;
 pub use library::IMAGES;
 #[cfg(test)]
 pub(crate) use library::compile_all;
-pub(crate) use scan::{Plan, ScanArguments, ScanProgram, load};
+pub(crate) use scan::{Plan, ScanProgram, load};
 pub(crate) use sort::KeyKind;
 #[doc(hidden)]
 pub use unit::Field;

@@ -11,6 +11,11 @@ pub(crate) const LONG: usize = usize::MAX;
 /// The shared memory that a block may use without opting in to more.
 pub(crate) const BLOCK_BYTES: usize = 44 << 10;
 
+/// The index of the range for an input of `bytes` bytes. `most` gives the longest input of a range.
+pub(crate) fn range_of<R>(ranges: &[R], most: impl Fn(&R) -> usize, bytes: usize) -> usize {
+    ranges.iter().position(|range| bytes <= most(range)).expect("the last one is for all that are longer")
+}
+
 /// The line for an element of `size` bytes, in a table that is sorted by architecture, newest
 /// first, then by element: of the newest architecture that is not newer than `architecture`, and
 /// there of the smallest element that is not smaller, else of the largest. `by` gives a line's

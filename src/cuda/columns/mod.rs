@@ -1,105 +1,27 @@
-//! Scan and reduce along the first axis of a matrix on the device: the plan and the launch.
+//! Scan and reduce along the first axis of a matrix on the device: the programs and the launch.
 
-use super::compiler;
-use super::contract::{BEFORE_STATUS, status_bytes};
-use super::kernels::{Kernels, p};
+use super::arguments::Arguments;
+use super::kernels::{Kernels, opt, p, present};
 use super::library::{self, Caller, Program};
-use super::reduce::unit::reduce_shapes;
-use super::reduce::{self, LengthInMemory, ReduceArguments, ReducePlan, ReduceProgram, check_element};
-use super::scan::tuning::TUNING;
-use super::scan::unit::{Unit, shapes_by_architecture};
-use super::scan::{self, ScanArguments, ScanProgram, unit_of};
+use super::reduce::{self, ReduceProgram};
+use super::scan::{self, ScanProgram, unit_of};
 use super::unit::{with_length, with_length_of};
 use crate::{Element, Error, Operator, Strategy};
 use cudarc::driver::sys::{self, CUdeviceptr, CUstream};
 use std::any::{TypeId, type_name};
 
 pub(crate) mod contract;
+mod plan;
+mod tuning;
 mod unit;
 use contract::{COLUMNS_EXCLUSIVE, COLUMNS_INIT, COLUMNS_REVERSE, Matrix};
-use unit::{PANELS, THREADS, panels_key, panels_source, run, widest};
+pub(crate) use plan::ColumnsPlan;
+use plan::{Cut, Form};
+pub(crate) use tuning::Work;
+use tuning::{ROW_BYTES, THREADS};
+use unit::{PANELS, panels_key, panels_source, rows_source};
 
 const KERNELS: [&str; 2] = ["scan_columns", "reduce_columns"];
-
-/// The widest row that is scanned as one element, in bytes.
-const ROW_BYTES: usize = 32;
-/// The most vectors of a group (`core/stage.cuh`) of such rows, which a lane holds in registers.
-const GROUP_VECTORS: usize = 7;
-
-/// What is made of each column.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Work {
-    Scan,
-    Reduce,
-}
-
-impl Work {
-    /// The primitive's name in messages.
-    fn primitive(self) -> &'static str {
-        match self {
-            Work::Scan => "scan",
-            Work::Reduce => "reduce",
-        }
-    }
-
-    /// Tiles of the look-back groups of all panels that are side by side.
-    ///
-    /// Groups follow one another in a chain. While the chain goes on by one group, the tiles of a
-    /// group are read in each panel, so narrow matrices need longer groups. A scan's tiles read the
-    /// aggregates of their group, which is a reason for shorter ones.
-    fn tiles_of_groups(self) -> usize {
-        match self {
-            Work::Scan => 64,
-            Work::Reduce => 256,
-        }
-    }
-}
-
-// ---- the units ----------------------------------------------------------------------------------
-
-/// How a matrix is cut.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
-    /// One column is a sequence of elements.
-    Sequence,
-    /// A narrow matrix is a sequence of rows, each one element to the kernels of scan and reduce.
-    Rows,
-    /// Any other matrix is cut into panels of columns.
-    Panels,
-}
-
-impl Form {
-    fn of<Op: Operator<T>, T: Element>(columns: usize) -> Form {
-        let row = columns.saturating_mul(size_of::<T>());
-        let carry = columns.saturating_mul(size_of::<Op::Carry>());
-        let vectors = || row >> row.trailing_zeros().min(4);
-        match columns {
-            1 => Form::Sequence,
-            2.. if row <= ROW_BYTES && carry <= ROW_BYTES && vectors() <= GROUP_VECTORS => Form::Rows,
-            _ => Form::Panels,
-        }
-    }
-
-    /// The same on this machine. Only a compiler makes the kernels for rows. Without one the catalog's
-    /// kernels for panels take every matrix.
-    fn here<Op: Operator<T>, T: Element>(columns: usize) -> Form {
-        match Form::of::<Op, T>(columns) {
-            Form::Rows if !compiler::is_found() => Form::Panels,
-            form => form,
-        }
-    }
-}
-
-/// The text of the unit of an operator on rows of `columns` elements.
-fn rows_source(unit: &Unit, work: Work, columns: usize) -> String {
-    let row = columns * unit.element.size;
-    match work {
-        Work::Scan => {
-            unit.around_rows(columns, "scan/scan.cuh", &shapes_by_architecture(TUNING, row), "scan/kernels.cuh")
-        }
-        Work::Reduce => unit.around_rows(columns, "reduce/reduce.cuh", &reduce_shapes(row), "reduce/kernels.cuh"),
-    }
-}
 
 /// The names of the programs on panels, and of those that read the number of items from memory.
 const PANEL_PROGRAMS: [&str; 2] = [PANELS, "columns of a length in memory"];
@@ -163,132 +85,8 @@ pub(crate) fn load<Op: Operator<T>, T: Element>(
     }
 }
 
-// ---- the plan -----------------------------------------------------------------------------------
-
-/// The plan of a call on a matrix.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ColumnsPlan {
-    cut: Cut,
-    /// Bytes of status words: zero before the launch, and zero again after it.
-    pub(crate) words: usize,
-    /// Bytes of scratch memory.
-    pub(crate) scratch: usize,
-}
-
-/// A matrix as its kernels take it.
-#[derive(Clone, Copy, Debug)]
-enum Cut {
-    ScanRows(scan::Plan),
-    ReduceRows(ReducePlan),
-    Panels(Work, Matrix),
-}
-
-impl ColumnsPlan {
-    /// The plan for a matrix of `rows` rows and the kernels of `architecture`.
-    ///
-    /// # Errors
-    /// [`Error::ElementSize`], and [`Error::TooLong`] for more tiles than a grid has blocks.
-    pub(crate) fn new<Op: Operator<T>, T: Element>(
-        work: Work,
-        [rows, columns]: [usize; 2],
-        architecture: u32,
-    ) -> Result<ColumnsPlan, Error> {
-        check_element::<T>(work.primitive())?;
-        let sizes = [size_of::<T>(), size_of::<Op::Carry>()].map(|size| size.saturating_mul(columns));
-        Ok(match (Form::here::<Op, T>(columns), work) {
-            (Form::Panels, _) => ColumnsPlan::in_panels::<Op, T>(work, [rows, columns])?,
-            (_, Work::Scan) => scan::Plan::of_sizes(sizes, Strategy::Auto, rows, architecture)?.into(),
-            (_, Work::Reduce) => ReducePlan::of_sizes(sizes, rows, architecture).into(),
-        })
-    }
-
-    /// The plan with memory for up to `rows` rows: fewer may take smaller tiles, and more of them.
-    ///
-    /// # Errors
-    /// Those of `new`.
-    pub(crate) fn up_to<Op: Operator<T>, T: Element>(
-        work: Work,
-        [rows, columns]: [usize; 2],
-        architecture: u32,
-    ) -> Result<ColumnsPlan, Error> {
-        check_element::<T>(work.primitive())?;
-        let sizes = [size_of::<T>(), size_of::<Op::Carry>()].map(|size| size.saturating_mul(columns));
-        Ok(match (Form::here::<Op, T>(columns), work) {
-            // Fewer rows need no more words.
-            (Form::Panels, _) => ColumnsPlan::in_panels::<Op, T>(work, [rows, columns])?,
-            (_, Work::Scan) => scan::Plan::up_to_of_sizes(sizes, Strategy::Auto, rows, architecture)?.into(),
-            (_, Work::Reduce) => ReducePlan::up_to_of_sizes(sizes, rows, architecture).into(),
-        })
-    }
-
-    fn in_panels<Op: Operator<T>, T: Element>(work: Work, [rows, columns]: [usize; 2]) -> Result<ColumnsPlan, Error> {
-        // Panels are about equally wide.
-        let size = size_of::<T>();
-        let panels = columns.div_ceil(widest(size));
-        let width = columns.div_ceil(panels.max(1)).max(1);
-        let tiles = rows.div_ceil(THREADS / width * run(size));
-        let group = work.tiles_of_groups().div_ceil(panels.max(1));
-        let groups = tiles.div_ceil(group);
-        const MOST_BLOCKS: usize = i32::MAX as usize;
-        if tiles.checked_mul(panels).is_none_or(|blocks| blocks >= MOST_BLOCKS) {
-            let n = rows.saturating_mul(columns);
-            return Err(Error::TooLong { primitive: work.primitive(), n, most: MOST_BLOCKS });
-        }
-        let status = status_bytes(size_of::<Op::Carry>());
-        let words = match tiles {
-            0 | 1 => 0,
-            _ => BEFORE_STATUS + (groups * panels).next_multiple_of(4) * 4 + (groups + tiles) * columns * status,
-        };
-        let matrix = Matrix {
-            rows: rows as u64,
-            columns: columns as u64,
-            width: width as u32,
-            panels: panels as u32,
-            tiles: tiles as u32,
-            group: group as u32,
-            groups: groups as u32,
-            flags: 0,
-        };
-        Ok(ColumnsPlan { cut: Cut::Panels(work, matrix), words, scratch: 0 })
-    }
-}
-
-impl From<scan::Plan> for ColumnsPlan {
-    fn from(plan: scan::Plan) -> ColumnsPlan {
-        ColumnsPlan { cut: Cut::ScanRows(plan), words: plan.words, scratch: plan.scratch }
-    }
-}
-impl From<ReducePlan> for ColumnsPlan {
-    fn from(plan: ReducePlan) -> ColumnsPlan {
-        ColumnsPlan { cut: Cut::ReduceRows(plan), words: plan.words, scratch: plan.aggregates }
-    }
-}
-
-// ---- the launch ---------------------------------------------------------------------------------
-
-/// The arguments of a call; `first` is in the form of `Operator::to_cuda`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ColumnsArguments<C> {
-    pub(crate) input: CUdeviceptr,
-    pub(crate) output: CUdeviceptr,
-    pub(crate) rows: usize,
-    /// The address of the number of items, if it lies in memory; `rows` is then the most.
-    pub(crate) length: Option<CUdeviceptr>,
-    /// The value before each column's first item: `init`, or the identity of an exclusive scan. An
-    /// exclusive scan has one.
-    pub(crate) first: Option<C>,
-    /// The result of a column without items, which a reduction of a length in memory has.
-    pub(crate) empty: Option<C>,
-    pub(crate) exclusive: bool,
-    pub(crate) reverse: bool,
-    /// `ColumnsPlan::words` bytes, zero.
-    pub(crate) words: CUdeviceptr,
-    /// `ColumnsPlan::scratch` bytes.
-    pub(crate) scratch: CUdeviceptr,
-}
-
-impl<C: Element> ColumnsArguments<C> {
-    /// Launches the kernel. Does not wait.
+impl<C: Element> Arguments<C> {
+    /// Launches the kernel for a matrix of `n` rows. Does not wait.
     ///
     /// # Safety
     /// - `kernels` are those of the operator and its element for the matrix, counted ones with a
@@ -299,38 +97,33 @@ impl<C: Element> ColumnsArguments<C> {
     ///   16. All are valid until the stream is past the call, and nothing else uses words and
     ///   scratch memory until then.
     /// - The stream's context is current.
-    pub(crate) unsafe fn launch(&self, plan: &ColumnsPlan, kernels: &Kernels, stream: CUstream) -> Result<(), Error> {
-        let ColumnsArguments { input, output, rows: n, length, first, empty, exclusive, reverse, words, scratch } =
-            *self;
+    pub(crate) unsafe fn launch_columns(
+        &self,
+        plan: &ColumnsPlan,
+        kernels: &Kernels,
+        stream: CUstream,
+    ) -> Result<(), Error> {
+        let Arguments { input, output, n, length, exclusive, reverse, words, scratch, .. } = *self;
         // A row has a carry of each column, and at most `ROW_BYTES` of them. The kernel reads those
         // of its columns.
-        let init = first.map(|first| [first; ROW_BYTES]);
+        let [first, empty] = [self.first, self.empty].map(|carry| carry.map(|carry| [carry; ROW_BYTES]));
+        let of_rows = Arguments { input, output, n, length, first, empty, exclusive, reverse, words, scratch };
         match plan.cut {
-            Cut::ScanRows(plan) => {
-                let arguments = ScanArguments { input, output, n, length, init, exclusive, reverse, words, scratch };
-                // SAFETY: the caller's: the kernels are those of scan on rows.
-                unsafe { arguments.launch(&plan, kernels, stream) }
-            }
-            Cut::ReduceRows(plan) => {
-                let empty = [empty.unwrap_or_else(C::zeroed); ROW_BYTES];
-                let length = length.map(|address| LengthInMemory { address, empty });
-                let arguments = ReduceArguments { input, output, n, length, init, words, scratch };
-                // SAFETY: the caller's: the kernels are those of reduce on rows.
-                unsafe { arguments.launch(&plan, kernels, stream) }
-            }
+            // SAFETY: the caller's: the kernels are those of scan on rows.
+            Cut::ScanRows(plan) => unsafe { of_rows.launch_scan(&plan, kernels, stream) },
+            // SAFETY: the caller's: the kernels are those of reduce on rows.
+            Cut::ReduceRows(plan) => unsafe { of_rows.launch_reduce(&plan, kernels, stream) },
             Cut::Panels(work, matrix) => {
                 let flags = (if exclusive { COLUMNS_EXCLUSIVE } else { 0 })
                     | (if reverse { COLUMNS_REVERSE } else { 0 })
-                    | (if first.is_some() { COLUMNS_INIT } else { 0 });
-                let (matrix, init) = (Matrix { flags, ..matrix }, first.or(empty).unwrap_or_else(C::zeroed));
-                let at = length.unwrap_or(0);
-                let arguments = [p(&input), p(&output), p(&matrix), p(&init), p(&words), p(&at)];
-                // Only counted programs have the last one.
-                let arguments = &arguments[..arguments.len() - usize::from(length.is_none())];
+                    | (if self.first.is_some() { COLUMNS_INIT } else { 0 });
+                let init = self.first.or(self.empty).unwrap_or_else(C::zeroed);
+                let matrix = Matrix { flags, ..matrix };
+                let arguments = [p(&input), p(&output), p(&matrix), p(&init), p(&words), opt(&length)];
                 let blocks = matrix.tiles * matrix.panels;
                 // SAFETY: the arguments are those of the kernels in columns/kernels.cuh; the caller
                 // vouches for the rest.
-                unsafe { kernels.launch(work as usize, blocks, THREADS as u32, stream, arguments) }
+                unsafe { kernels.launch(work as usize, blocks, THREADS as u32, stream, present(&arguments)) }
             }
         }
     }
@@ -425,68 +218,11 @@ mod tests {
         }
     }
 
-    /// The rows of a group fit a lane's registers, and names belong to their numbers.
+    /// Names belong to their numbers.
     #[test]
-    fn forms() {
-        let of = |columns| Form::of::<Sum, u8>(columns);
-        let rows: Vec<usize> = (0..=40).filter(|&columns| of(columns) == Form::Rows).collect();
-        assert_eq!(rows, [2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32]);
-        assert_eq!((of(0), of(1)), (Form::Panels, Form::Sequence));
-        assert_eq!((2..=9).filter(|&columns| Form::of::<Max, f32>(columns) == Form::Rows).count(), 7);
-        assert_eq!(Form::of::<Sum, f32>(usize::MAX), Form::Panels);
+    fn names_of_rows() {
         assert_eq!(program_of_rows(Work::Scan, 13, false).0, "scan of rows of 13");
         assert_eq!(program_of_rows(Work::Reduce, ROW_BYTES, false).0, "reduce of rows of 32");
         assert_eq!(program_of_rows(Work::Scan, 7, true).0, "scan of a length in memory, of rows of 7");
-    }
-
-    /// The run is odd, so that the runs of a warp begin in different banks, and a tile fits.
-    #[test]
-    fn runs_are_odd() {
-        for size in 1..=reduce::LARGEST_ELEMENT {
-            assert!(run(size) % 2 == 1 && THREADS * run(size) * size <= 32 << 10, "{size}: {}", run(size));
-            assert!(widest(size) <= THREADS, "{size}");
-        }
-    }
-
-    fn in_panels(work: Work, rows: usize, columns: usize) -> Matrix {
-        let plan = ColumnsPlan::new::<Sum, f32>(work, [rows, columns], 90).unwrap();
-        let Cut::Panels(_, matrix) = plan.cut else { panic!("{plan:?}") };
-        matrix
-    }
-
-    /// Every item is in a tile.
-    #[test]
-    fn tiles_cover_the_matrix() {
-        for (rows, columns) in [(1, 9), (1 << 22, 16), (1 << 13, 1 << 13), (1000, 33), (7, 100_000), (1 << 20, 31)] {
-            let matrix = in_panels(Work::Scan, rows, columns);
-            let (width, runs) = (matrix.width as usize, THREADS / matrix.width as usize);
-            assert!(width <= widest(4) && width * matrix.panels as usize >= columns);
-            assert!((matrix.panels as usize - 1) * width < columns, "every panel has a column");
-            assert!(matrix.tiles as usize * runs * run(4) >= rows);
-            assert!((matrix.tiles as usize - 1) * runs * run(4) < rows, "every tile has a row");
-            assert!(matrix.group * matrix.groups >= matrix.tiles);
-        }
-    }
-
-    /// The fewer panels, the longer their groups.
-    #[test]
-    fn groups_by_panels() {
-        let groups = |work| [16, 33, 1000, 1 << 13].map(|columns| in_panels(work, 1 << 13, columns).group);
-        assert_eq!((groups(Work::Scan), groups(Work::Reduce)), ([64, 32, 2, 1], [256, 128, 8, 1]));
-    }
-
-    /// A workspace prepared for some rows serves fewer.
-    #[test]
-    fn fewer_rows_need_no_more_words() {
-        const RUN: usize = 5; // of elements of 32 bytes
-        for (columns, work) in [2, 3, 15, 16, 17, 33, 95, 96, 97, 1000, 4097]
-            .into_iter()
-            .zip([Work::Scan, Work::Reduce].into_iter().cycle())
-        {
-            let tiles = (1..4000).flat_map(|k| [k * RUN * THREADS / 2, k * RUN * THREADS / 2 + 1]);
-            let words = |rows| ColumnsPlan::new::<Compose, Matrices<u64>>(work, [rows, columns], 90).unwrap().words;
-            let words: Vec<usize> = (0..RUN * THREADS / 2).chain(tiles).map(words).collect();
-            assert!(words.is_sorted(), "{columns} columns");
-        }
     }
 }

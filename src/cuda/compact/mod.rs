@@ -1,7 +1,7 @@
 //! Compaction and partition on the device: the programs and the launches. `plan` chooses the
 //! kernels, the tiles and the scratch memory.
 
-use super::kernels::Kernels;
+use super::kernels::{Kernels, opt, p, present};
 use super::library::{self, BuiltIn, Caller, Program};
 use super::tuning::RANGES;
 use super::unit::Type;
@@ -240,13 +240,11 @@ impl CompactArguments {
     ) -> Result<(), Error> {
         let call = self.call(plan.tiles);
         let [first, second] = [0, 1].map(|k| self.column(program, k));
-        let length = self.length.unwrap_or(0);
-        let arguments = [(&raw const call).cast(), self.parameters, first, second, (&raw const length).cast()];
-        let arguments = self.without_absent(&arguments);
+        let arguments = [p(&call), self.parameters, first, second, opt(&self.length)];
         let blocks = plan.tiles + usize::from(plan.tiles > 1);
         // SAFETY: the arguments are those of the kernels in compact/kernels.cuh; the caller vouches
         // for the rest.
-        unsafe { kernels.launch(plan.range, blocks as u32, 32 * plan.shape.warps as u32, stream, arguments) }
+        unsafe { kernels.launch(plan.range, blocks as u32, 32 * plan.shape.warps as u32, stream, present(&arguments)) }
     }
 
     /// Launches a partition into one buffer, without a payload: one cooperative launch if all tiles
@@ -264,15 +262,13 @@ impl CompactArguments {
         scratch: CUdeviceptr,
     ) -> Result<(), Error> {
         let first = self.column(program, 0);
-        let length = self.length.unwrap_or(0);
-        let length = (&raw const length).cast();
+        let length = opt(&self.length);
         if let Some((range, shape, tiles)) = plan.cooperative {
             let call = self.call(tiles);
-            let arguments = [(&raw const call).cast(), self.parameters, first, length];
-            let arguments = self.without_absent(&arguments);
+            let arguments = [p(&call), self.parameters, first, length];
             let (index, threads) = (COOPERATIVE + range, 32 * shape.warps as u32);
             // SAFETY: as in `launch`.
-            match unsafe { kernels.launch_at_once(index, tiles as u32, threads, stream, arguments) } {
+            match unsafe { kernels.launch_at_once(index, tiles as u32, threads, stream, present(&arguments)) } {
                 // The stream may have only a part of the device, or the device no cooperative
                 // launches.
                 Err(Error::Driver {
@@ -283,21 +279,15 @@ impl CompactArguments {
             }
         }
         let call = self.call(plan.counts);
-        let upto = (&raw const scratch).cast();
-        let counting = [(&raw const call).cast(), self.parameters, upto, length];
-        let moving = [(&raw const call).cast(), self.parameters, first, upto, length];
-        let (counting, moving) = (self.without_absent(&counting), self.without_absent(&moving));
+        let counting = [p(&call), self.parameters, p(&scratch), length];
+        let moving = [p(&call), self.parameters, first, p(&scratch), length];
+        let (counting, moving) = (present(&counting), present(&moving));
         let blocks = plan.counts + usize::from(plan.counts > 1);
         // SAFETY: as in `launch`; the kernel that moves waits for the kernel that counts.
         unsafe {
             kernels.launch(COUNT, blocks as u32, 32 * COUNT_WARPS as u32, stream, counting)?;
             kernels.launch_dependent(MOVE, plan.tiles as u32, 32 * plan.shape.warps as u32, 0, stream, moving)
         }
-    }
-
-    /// The arguments without the last one, the address of the length, if there is none.
-    fn without_absent<'a>(&self, arguments: &'a [*const c_void]) -> &'a [*const c_void] {
-        &arguments[..arguments.len() - usize::from(self.length.is_none())]
     }
 
     fn call(&self, tiles: usize) -> CompactCall {

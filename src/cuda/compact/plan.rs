@@ -7,6 +7,7 @@ use super::tuning::{
 use super::{COOPERATIVE, CompactProgram};
 use crate::cuda::contract::{BEFORE_STATUS, status_bytes};
 use crate::cuda::kernels::Kernels;
+use crate::cuda::plan::{server_words, tiles};
 use crate::cuda::tuning::RANGES;
 use crate::{Error, Workspace};
 
@@ -49,9 +50,9 @@ impl CompactProgram {
         let (sizes, parts) = (self.unit.sizes(), self.unit.parts);
         let range = compact_range_of(&sizes, parts, n);
         let shape = compact_shapes(&sizes, parts)[range];
-        let tiles = tiles(primitive, n, shape)?;
+        let tiles = tiles(primitive, n, shape.tile())?;
         let status = status_bytes(size_of::<u64>() * self.unit.counted());
-        let words = if tiles <= 1 { 0 } else { BEFORE_STATUS + tiles * (status + status.max(shape.spread)) };
+        let words = server_words(tiles, status, shape.spread);
         Ok(CompactPlan { range, shape, tiles, words })
     }
 
@@ -104,7 +105,7 @@ impl CompactProgram {
         let cooperative =
             Some((range, shape, n.div_ceil(shape.tile()))).filter(|&(_, _, tiles)| tiles <= resident[range]);
         let shape = move_shape(&sizes, parts);
-        let tiles = tiles(primitive, n, shape)?;
+        let tiles = tiles(primitive, n, shape.tile())?;
         let counts = tiles.div_ceil(COUNT_WARPS * self.unit.count_each());
         // Each block that counts has an aggregate and a prefix.
         let counting = BEFORE_STATUS + counts * 2 * status_bytes(size_of::<u64>() * self.unit.counted());
@@ -155,17 +156,6 @@ impl CompactProgram {
         }
         Ok(most)
     }
-}
-
-/// # Errors
-/// [`Error::TooLong`] for more tiles than a grid has blocks.
-fn tiles(primitive: &'static str, n: usize, shape: CompactShape) -> Result<usize, Error> {
-    const MOST_BLOCKS: usize = i32::MAX as usize;
-    let tiles = n.div_ceil(shape.tile());
-    if tiles >= MOST_BLOCKS {
-        return Err(Error::TooLong { primitive, n, most: (MOST_BLOCKS - 1) * shape.tile() });
-    }
-    Ok(tiles)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The shapes of the kernels of compaction and partition, by item size and length.
 
-use crate::cuda::tuning::{BLOCK_BYTES, LONG, MIB, RANGES};
+use crate::cuda::tuning::{BLOCK_BYTES, LONG, MIB, RANGES, range_of};
 
 /// The shape of a kernel of compaction for a range of lengths.
 #[derive(Clone, Copy, Debug)]
@@ -93,7 +93,7 @@ pub(crate) fn cooperative_shapes(sizes: &[usize], parts: usize) -> [CompactShape
 
 /// The range of a cooperative launch for `n` items.
 pub(crate) fn cooperative_range_of(sizes: &[usize], n: usize) -> usize {
-    range_of(&COOPERATIVE, sizes, n)
+    range_of(&COOPERATIVE, |range| range.bytes, n.saturating_mul(widest(sizes)))
 }
 
 /// The shape of the launch that moves the items of a longer partition.
@@ -118,10 +118,5 @@ pub(crate) fn compact_longest(sizes: &[usize], parts: usize, range: usize) -> us
 
 /// The range of a compaction for `n` items.
 pub(crate) fn compact_range_of(sizes: &[usize], parts: usize, n: usize) -> usize {
-    range_of(compact_ranges(parts), sizes, n)
-}
-
-fn range_of(ranges: &[CompactRange; RANGES], sizes: &[usize], n: usize) -> usize {
-    let bytes = n.saturating_mul(widest(sizes));
-    ranges.iter().position(|range| bytes <= range.bytes).expect("the last one is for all that are longer")
+    range_of(compact_ranges(parts), |range| range.bytes, n.saturating_mul(widest(sizes)))
 }

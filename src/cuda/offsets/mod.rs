@@ -1,9 +1,10 @@
 //! Offsets on the device: the plan and the launch.
 
-use super::contract::{BEFORE_STATUS, status_bytes};
-use super::kernels::{Kernels, p};
+use super::contract::status_bytes;
+use super::kernels::{Kernels, opt, p, present};
 use super::library::{self, Caller, Program};
-use super::tuning::RANGES;
+use super::plan::{server_words, tiles};
+use super::tuning::{RANGES, range_of};
 use super::unit::with_length;
 use crate::{Element, Error};
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
@@ -40,17 +41,10 @@ impl OffsetsPlan {
     pub(crate) fn new<S: Element, O: Element>(n: usize, architecture: u32) -> Result<OffsetsPlan, Error> {
         let (size, offset) = (size_of::<S>(), size_of::<O>());
         let ranges = offsets_ranges(size, offset, architecture);
-        let bytes = n.saturating_mul(size.max(offset));
-        let range =
-            ranges.iter().position(|range| bytes <= range.bytes).expect("the last one is for all that are longer");
+        let range = range_of(&ranges, |range| range.bytes, n.saturating_mul(size.max(offset)));
         let OffsetsRange { warps, spread, tile, .. } = ranges[range];
-        let tiles = n.div_ceil(tile);
-        const MOST_BLOCKS: usize = i32::MAX as usize;
-        if tiles >= MOST_BLOCKS {
-            return Err(Error::TooLong { primitive: NAME, n, most: (MOST_BLOCKS - 1) * tile });
-        }
-        const STATUS: usize = status_bytes(size_of::<u64>());
-        let words = if tiles <= 1 { 0 } else { BEFORE_STATUS + tiles * (STATUS + STATUS.max(spread)) };
+        let tiles = tiles(NAME, n, tile)?;
+        let words = server_words(tiles, status_bytes(size_of::<u64>()), spread);
         Ok(OffsetsPlan { range, threads: 32 * warps as u32, tiles, words })
     }
 
@@ -116,14 +110,12 @@ impl OffsetsArguments {
     pub(crate) unsafe fn launch(&self, plan: &OffsetsPlan, kernels: &Kernels, stream: CUstream) -> Result<(), Error> {
         let OffsetsArguments { sizes, starts, n, length, align, total, with_total, words } = *self;
         let (n, padding, with_end, tiles) = (n as u64, align - 1, u32::from(with_total), plan.tiles as u32);
-        let address = length.unwrap_or(0);
         let arguments =
-            [p(&sizes), p(&starts), p(&n), p(&padding), p(&total), p(&with_end), p(&words), p(&tiles), p(&address)];
-        let arguments = &arguments[..arguments.len() - usize::from(length.is_none())];
+            [p(&sizes), p(&starts), p(&n), p(&padding), p(&total), p(&with_end), p(&words), p(&tiles), opt(&length)];
         let blocks = plan.tiles + usize::from(plan.tiles > 1);
         // SAFETY: the arguments are those of the kernels in offsets/kernels.cuh; the caller vouches
         // for the rest.
-        unsafe { kernels.launch(plan.range, blocks as u32, plan.threads, stream, arguments) }
+        unsafe { kernels.launch(plan.range, blocks as u32, plan.threads, stream, present(&arguments)) }
     }
 }
 

@@ -1,18 +1,20 @@
-//! Reduce on the device: the plan and the launch.
+//! Reduce on the device: the programs and the launch.
 
-use super::contract::BEFORE_STATUS;
-use super::kernels::{Kernels, p};
+use super::arguments::Arguments;
+use super::kernels::{Kernels, opt, p, present};
 use super::library::{self, Caller, Program};
 use super::scan::unit_of;
 use super::unit::with_length;
 use crate::{Element, Error, Operator};
 use bytemuck::Zeroable;
-use cudarc::driver::sys::{CUdeviceptr, CUstream};
+use cudarc::driver::sys::CUstream;
 use std::any::{TypeId, type_name};
 
+mod plan;
 pub(crate) mod tuning;
 pub(crate) mod unit;
-use tuning::{REDUCE_RANGES, ReduceRange, reduce_ranges};
+pub(crate) use plan::ReducePlan;
+use tuning::REDUCE_RANGES;
 use unit::{POSITION_CARRY_BYTES, position_key, position_source, reduce_key, reduce_source};
 
 pub(crate) const KERNELS: [&str; REDUCE_RANGES] = ["reduce_0", "reduce_1"];
@@ -21,71 +23,6 @@ pub(crate) const POSITION_KERNELS: [&str; REDUCE_RANGES] = ["position_0", "posit
 
 /// Bytes that hold any element, and the alignment of the result in scratch memory.
 pub(crate) const LARGEST_ELEMENT: usize = 32;
-
-/// The plan of a reduction of n elements.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ReducePlan {
-    pub(crate) range: usize,
-    pub(crate) threads: u32,
-    pub(crate) blocks: u32,
-    /// Slices of each warp, and the number of warps, the first ones, that have one more.
-    pub(crate) each: u64,
-    pub(crate) more: u32,
-    /// Bytes of status words: zero before the launch, and zero again after it.
-    pub(crate) words: usize,
-    /// Bytes of scratch memory for the blocks' aggregates.
-    pub(crate) aggregates: usize,
-    /// Bytes of scratch memory for the aggregates, and behind them for the result.
-    pub(crate) scratch: usize,
-}
-
-impl ReducePlan {
-    /// The plan for an element and a carry of these sizes, and the kernels of `architecture`.
-    pub(crate) fn of_sizes(sizes: [usize; 2], n: usize, architecture: u32) -> ReducePlan {
-        ReducePlan::of_ranges(&reduce_ranges(architecture, sizes[0]), sizes, n)
-    }
-
-    /// The plan for kernels of these ranges.
-    pub(crate) fn of_ranges(
-        ranges: &[ReduceRange; REDUCE_RANGES],
-        [element, carry]: [usize; 2],
-        n: usize,
-    ) -> ReducePlan {
-        let bytes = n.saturating_mul(element);
-        let range =
-            ranges.iter().position(|range| bytes <= range.bytes).expect("the last one is for all that are longer");
-        let shape = ranges[range].shape;
-        let slices = n.div_ceil(shape.tile(element) / shape.warps);
-        let blocks = ranges[range].blocks(slices);
-        let warps = blocks * shape.warps;
-        let (words, aggregates) = match blocks {
-            1 => (0, 0),
-            _ => (BEFORE_STATUS, (blocks * carry).next_multiple_of(LARGEST_ELEMENT)),
-        };
-        ReducePlan {
-            range,
-            threads: shape.threads() as u32,
-            blocks: blocks as u32,
-            each: (slices / warps) as u64,
-            more: (slices % warps) as u32,
-            words,
-            aggregates,
-            scratch: aggregates + LARGEST_ELEMENT,
-        }
-    }
-
-    /// The same with memory for up to `n` elements: a shorter input may take more blocks.
-    pub(crate) fn up_to_of_sizes(sizes: [usize; 2], n: usize, architecture: u32) -> ReducePlan {
-        let mut plan = ReducePlan::of_sizes(sizes, n, architecture);
-        for range in reduce_ranges(architecture, sizes[0]) {
-            let shorter = ReducePlan::of_sizes(sizes, n.min(range.bytes / sizes[0]), architecture);
-            plan.words = plan.words.max(shorter.words);
-            plan.aggregates = plan.aggregates.max(shorter.aggregates);
-            plan.scratch = plan.scratch.max(shorter.scratch);
-        }
-        plan
-    }
-}
 
 /// Whether the kernels of reduce, and of scan and reduce by segment and column, take the element.
 ///
@@ -169,52 +106,34 @@ impl ReduceProgram {
     }
 }
 
-/// A number of items that lies in memory. `n` is then the most.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct LengthInMemory<C> {
-    pub(crate) address: CUdeviceptr,
-    /// The result without items, if there is no `init`.
-    pub(crate) empty: C,
-}
-
-/// The arguments of a launch; `init` is in the form of `Operator::to_cuda`. A reduction without items
-/// has an `init`. A position has none, and has items.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ReduceArguments<C> {
-    pub(crate) input: CUdeviceptr,
-    pub(crate) output: CUdeviceptr,
-    pub(crate) n: usize,
-    pub(crate) length: Option<LengthInMemory<C>>,
-    pub(crate) init: Option<C>,
-    /// `ReducePlan::words` bytes, zero.
-    pub(crate) words: CUdeviceptr,
-    /// `ReducePlan::aggregates` bytes.
-    pub(crate) scratch: CUdeviceptr,
-}
-
-impl<C: Zeroable + Copy> ReduceArguments<C> {
-    /// Launches the kernel. Does not wait.
+impl<C: Zeroable + Copy> Arguments<C> {
+    /// Launches a reduction. Does not wait. One without items has a `first`. A position has none, and has
+    /// items.
     ///
     /// # Safety
     /// - The plan is the program's, for `n` elements and the architecture of `kernels`, which are the
     ///   program's.
-    /// - The input is `n` elements of device memory, the output one element or one `u64`. The
-    ///   addresses of words and scratch memory are multiples of 16. All are disjoint and valid until
-    ///   the stream is past the call, and nothing else uses words and scratch memory meanwhile.
+    /// - The input is `n` elements of device memory, the output one element or one `u64`. Scratch memory
+    ///   has `ReducePlan::aggregates` bytes. The addresses of words and scratch memory are multiples of
+    ///   16. All are disjoint and valid until the stream is past the call, and nothing else uses words and
+    ///   scratch memory meanwhile.
     /// - The stream's context is current.
-    pub(crate) unsafe fn launch(&self, plan: &ReducePlan, kernels: &Kernels, stream: CUstream) -> Result<(), Error> {
-        let ReduceArguments { input, output, n, length, init, words, scratch } = *self;
+    pub(crate) unsafe fn launch_reduce(
+        &self,
+        plan: &ReducePlan,
+        kernels: &Kernels,
+        stream: CUstream,
+    ) -> Result<(), Error> {
+        let Arguments { input, output, n, length, first, empty, words, scratch, .. } = *self;
         let ReducePlan { range, threads, blocks, each, more, .. } = *plan;
-        let (at, empty) = length.map_or((0, None), |LengthInMemory { address, empty }| (address, Some(empty)));
-        let (n, has_init, init) = (n as u64, u32::from(init.is_some()), init.or(empty).unwrap_or_else(C::zeroed));
+        let (n, has_init, init) = (n as u64, u32::from(first.is_some()), first.or(empty).unwrap_or_else(C::zeroed));
+        let at = opt(&length);
         let arguments =
-            [p(&input), p(&n), p(&each), p(&more), p(&output), p(&words), p(&scratch), p(&init), p(&has_init), p(&at)];
-        // Only counted programs have the last one.
-        let arguments = &arguments[..arguments.len() - usize::from(length.is_none())];
+            [p(&input), p(&n), p(&each), p(&more), p(&output), p(&words), p(&scratch), p(&init), p(&has_init), at];
         // SAFETY: the arguments are those of the kernels in reduce/kernels.cuh, and without the last
         // two, which the driver then does not read, in reduce/position.cuh; the caller vouches for the
         // rest.
-        unsafe { kernels.launch(range, blocks, threads, stream, arguments) }
+        unsafe { kernels.launch(range, blocks, threads, stream, present(&arguments)) }
     }
 }
 
@@ -304,32 +223,5 @@ mod tests {
         library::parts_have_a_kernel_each(&sums, &KERNELS);
         library::parts_have_a_kernel_each(&with_length(&sums), &KERNELS);
         library::parts_have_a_kernel_each(&position_source(&unit_of::<crate::Max, f32>()), &POSITION_KERNELS);
-    }
-
-    /// The bounds hold across the end of the first range too, where larger slices need fewer
-    /// blocks.
-    #[test]
-    fn memory_for_more_is_enough_for_fewer() {
-        use crate::Sum;
-        let lengths = [0, 1, 1 << 16, 1 << 21, (1 << 21) + 1, 1 << 23, 1 << 28];
-        for n in lengths {
-            let most = ReduceProgram::value::<Sum, f32>().plan_up_to(n, 90);
-            for fewer in lengths.into_iter().filter(|&fewer| fewer <= n) {
-                let plan = ReduceProgram::value::<Sum, f32>().plan(fewer, 90);
-                assert!(plan.words <= most.words && plan.scratch <= most.scratch, "{fewer} of {n}");
-            }
-        }
-    }
-
-    /// The warps' slices are all slices.
-    #[test]
-    fn slices_are_shared() {
-        use crate::Sum;
-        for n in [0, 1, 3071, 3072, 6144, 6145, 1 << 20, 1 << 21, (1 << 21) + 1, (1 << 28) + 1, 1 << 40] {
-            let plan = ReduceProgram::value::<Sum, f32>().plan(n, 90);
-            let warps = u64::from(plan.blocks) * u64::from(plan.threads) / 32;
-            let slice = reduce_ranges(90, 4)[plan.range].shape.vectors * 128;
-            assert_eq!(plan.each * warps + u64::from(plan.more), n.div_ceil(slice) as u64, "{n}");
-        }
     }
 }

@@ -1,7 +1,8 @@
 //! Scan on the device: the programs and the launches. `plan` chooses the kernel, the tiles and the
 //! scratch memory.
 
-use super::kernels::{Kernels, p};
+use super::arguments::Arguments;
+use super::kernels::{Kernels, opt, p, present};
 use super::library::{self, Caller, Program};
 use super::tuning::RANGES;
 use super::unit::{Type, with_length};
@@ -16,7 +17,7 @@ mod plan;
 pub(crate) mod tuning;
 pub(crate) mod unit;
 mod work;
-use contract::{EXCLUSIVE, INIT, REVERSE};
+use contract::INIT;
 pub(crate) use plan::Plan;
 use plan::{level_bytes, levels};
 use tuning::{TEXTBOOK_WIDTH, textbook_run};
@@ -187,24 +188,7 @@ pub(crate) const fn unit_of<Op: Operator<T>, T: Element>() -> Unit<'static> {
     }
 }
 
-/// The arguments of a scan; `init` is in the form of `Operator::to_cuda`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ScanArguments<C> {
-    pub(crate) input: CUdeviceptr,
-    pub(crate) output: CUdeviceptr,
-    pub(crate) n: usize,
-    /// The number of items, if it lies in memory; `n` is then the most.
-    pub(crate) length: Option<CUdeviceptr>,
-    pub(crate) init: Option<C>,
-    pub(crate) exclusive: bool,
-    pub(crate) reverse: bool,
-    /// `Plan::words` bytes, zero.
-    pub(crate) words: CUdeviceptr,
-    /// `Plan::scratch` bytes.
-    pub(crate) scratch: CUdeviceptr,
-}
-
-impl<C: Zeroable + Copy> ScanArguments<C> {
+impl<C: Zeroable + Copy> Arguments<C> {
     /// Launches the scan. Does not wait.
     ///
     /// # Safety
@@ -214,14 +198,11 @@ impl<C: Zeroable + Copy> ScanArguments<C> {
     ///   words and scratch memory are multiples of 16. All are valid until the stream is past the
     ///   scan, and nothing else uses words and scratch memory until then.
     /// - The stream's context is current.
-    pub(crate) unsafe fn launch(&self, plan: &Plan, kernels: &Kernels, stream: CUstream) -> Result<(), Error> {
-        let ScanArguments { input, output, length, init, exclusive, reverse, words, scratch, .. } = *self;
-        let n = self.n as u64;
-        let flags = |exclusive: bool, reverse: bool| {
-            (if exclusive { EXCLUSIVE } else { 0 }) | (if reverse { REVERSE } else { 0 }) | init.map_or(0, |_| INIT)
-        };
-        let init = init.unwrap_or_else(C::zeroed);
-        let own = flags(exclusive, reverse) | plan.flags;
+    pub(crate) unsafe fn launch_scan(&self, plan: &Plan, kernels: &Kernels, stream: CUstream) -> Result<(), Error> {
+        let Arguments { input, output, n, length, first, words, scratch, .. } = *self;
+        let (n, init) = (n as u64, first.unwrap_or_else(C::zeroed));
+        // A scan of aggregates is inclusive, and forward.
+        let (own, forward) = (self.flags() | plan.flags, self.flags() & INIT);
         let tiles = plan.tiles as u32;
         // SAFETY (of all launches): the arguments are those of the plan's template. Hierarchical
         // scans have one list of arguments, all others another. The caller vouches for the rest.
@@ -233,10 +214,8 @@ impl<C: Zeroable + Copy> ScanArguments<C> {
         };
         if plan.program.join != Join::Hierarchical {
             let server = plan.program.join == Join::PrefixServer && tiles > 1;
-            let at = length.unwrap_or(0);
-            let arguments = [p(&input), p(&output), p(&n), p(&init), p(&own), p(&words), p(&tiles), p(&at)];
-            // Only counted programs have the last one.
-            let arguments = &arguments[..arguments.len() - usize::from(length.is_none())];
+            let arguments = [p(&input), p(&output), p(&n), p(&init), p(&own), p(&words), p(&tiles), opt(&length)];
+            let arguments = present(&arguments);
             let blocks = plan.tiles + usize::from(server);
             if plan.program == BUILT_IN {
                 // SAFETY: as of all launches; the kernel waits for the launch before, before it reads anything.
@@ -269,14 +248,13 @@ impl<C: Zeroable + Copy> ScanArguments<C> {
             if level == 0 {
                 launch(AGGREGATE_ELEMENTS, tiles, &[p(&input), p(&n), p(&own), p(aggregates), p(kept)])?;
             } else {
-                let (below, forward) = (levels[level - 1] as u64, flags(false, false));
+                let below = levels[level - 1] as u64;
                 let array = &arrays[level - 1][0];
                 launch(AGGREGATE_CARRIES, tiles, &[p(array), p(&below), p(&forward), p(aggregates), p(kept)])?;
             }
         }
         // ---- downwards: every array becomes its inclusive scan, from the prefixes of the level
         // above
-        let forward = flags(false, false);
         for level in (0..levels.len()).rev() {
             let (array, length) = (arrays[level][0], levels[level] as u64);
             let [above, kept] = arrays.get(level + 1).copied().unwrap_or_default();

@@ -6,7 +6,8 @@ use super::tuning::{
 };
 use super::{Join, SCAN_ELEMENTS, ScanProgram};
 use crate::cuda::contract::{BEFORE_STATUS, status_bytes};
-use crate::cuda::tuning::RANGES;
+use crate::cuda::plan::{server_words, tiles};
+use crate::cuda::tuning::{RANGES, range_of};
 use crate::{Block, Element, Error, Operator, Strategy};
 
 /// The plan of a scan of n elements.
@@ -50,9 +51,7 @@ impl Plan {
     pub(crate) fn of_sizes(sizes: [usize; 2], strategy: Strategy, n: usize, architecture: u32) -> Result<Plan, Error> {
         let [element, carry] = sizes;
         let ranges = fitted(TUNING, architecture, element);
-        let bytes = n.saturating_mul(element);
-        let range =
-            ranges.iter().position(|range| bytes <= range.bytes).expect("the last one is for all that are longer");
+        let range = range_of(&ranges, |range| range.bytes, n.saturating_mul(element));
         let carries = carry_shape(TUNING, architecture, element, carry);
         Plan::in_range(sizes, strategy, n, &ranges, range, carries)
     }
@@ -149,16 +148,12 @@ impl Plan {
                 (kernel, shape.threads(), shape.tile(element), carries, ranges[range].spread)
             }
         };
-        let tiles = n.div_ceil(tile);
-        const MOST_BLOCKS: usize = i32::MAX as usize;
-        if tiles >= MOST_BLOCKS {
-            return Err(Error::TooLong { primitive: "scan", n, most: (MOST_BLOCKS - 1) * tile });
-        }
+        let tiles = tiles("scan", n, tile)?;
         let groups = tiles.div_ceil(LOOK_BACK_GROUP);
         let status = status_bytes(carry);
         let (words, scratch) = match program.join {
             _ if tiles <= 1 => (0, 0),
-            Join::PrefixServer => (BEFORE_STATUS + tiles * (status + status.max(spread)), 0),
+            Join::PrefixServer => (server_words(tiles, status, spread), 0),
             Join::LookBack => (BEFORE_STATUS + groups.next_multiple_of(4) * 4 + (groups + tiles) * status, 0),
             Join::Chained => (BEFORE_STATUS + tiles * status, 0),
             Join::Hierarchical => {

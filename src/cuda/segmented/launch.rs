@@ -3,40 +3,14 @@
 use super::contract::{FIND_THREADS, SHORT_INPUT_THREADS};
 use super::tuning::EachGrid;
 use super::{Cut, EACH_REDUCE, FIND, ROW_SCAN, SHORT_REDUCE, SHORT_SCAN, SegmentedPlan};
+use crate::cuda::arguments::Arguments;
 use crate::cuda::driver::check;
-use crate::cuda::kernels::{Kernels, p};
-use crate::cuda::scan::contract::{EXCLUSIVE, INIT, REVERSE};
+use crate::cuda::kernels::{Kernels, opt, p, present};
 use crate::{Element, Error};
 use cudarc::driver::sys::{self, CUdeviceptr, CUstream};
-use std::ffi::c_void;
 
-/// The arguments of a kernel, the last of which only counted programs have.
-fn with_last(arguments: &[*const c_void], has_last: bool) -> &[*const c_void] {
-    &arguments[..arguments.len() - usize::from(!has_last)]
-}
-
-/// The arguments of a scan by segment; `first` is in the form of `Operator::to_cuda`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct SegmentedScanArguments<C> {
-    pub(crate) input: CUdeviceptr,
-    pub(crate) output: CUdeviceptr,
-    pub(crate) n: usize,
-    /// The number of items, if it lies in memory; `n` is then the most.
-    pub(crate) length: Option<CUdeviceptr>,
-    /// The value before each segment's first item: `init`, or the identity of an exclusive scan. An
-    /// exclusive scan has one.
-    pub(crate) first: Option<C>,
-    pub(crate) exclusive: bool,
-    pub(crate) reverse: bool,
-    pub(crate) cut: Cut,
-    /// `SegmentedPlan::words` bytes, zero.
-    pub(crate) words: CUdeviceptr,
-    /// `SegmentedPlan::scratch` bytes.
-    pub(crate) scratch: CUdeviceptr,
-}
-
-impl<C: Element> SegmentedScanArguments<C> {
-    /// Launches the kernels: for offsets of a long input two, else one. Does not wait.
+impl<C: Element> Arguments<C> {
+    /// Launches the kernels of a scan: for offsets of a long input two, else one. Does not wait.
     ///
     /// # Safety
     /// - `kernels` are those of `load_scan` for the operator and its element. The plan is for `n`
@@ -46,12 +20,16 @@ impl<C: Element> SegmentedScanArguments<C> {
     ///   words and scratch memory are multiples of 16. All are valid until the stream is past the
     ///   scan, and nothing else uses words and scratch memory until then.
     /// - The stream's context is current.
-    pub(crate) unsafe fn launch(&self, plan: &SegmentedPlan, kernels: &Kernels, stream: CUstream) -> Result<(), Error> {
-        let SegmentedScanArguments { input, output, n, length, first, exclusive, reverse, cut, words, scratch } = *self;
+    pub(crate) unsafe fn launch_segmented_scan(
+        &self,
+        cut: Cut,
+        plan: &SegmentedPlan,
+        kernels: &Kernels,
+        stream: CUstream,
+    ) -> Result<(), Error> {
+        let Arguments { input, output, n, length, first, reverse, words, scratch, .. } = *self;
         let SegmentedPlan { kernel, threads, blocks, tiles, tile, .. } = *plan;
-        let flags = (if exclusive { EXCLUSIVE } else { 0 })
-            | (if reverse { REVERSE } else { 0 })
-            | (if first.is_some() { INIT } else { 0 });
+        let flags = self.flags();
         // The kernel of short inputs reads items of other tiles, which must not be overwritten.
         let short_blocks = cut.short_blocks(n, plan.short).filter(|&blocks| blocks == 1 || input != output);
         let row_grid = cut.scan_grid(n, plan.element).filter(|_| !reverse);
@@ -59,28 +37,25 @@ impl<C: Element> SegmentedScanArguments<C> {
         let searched = tiles > 1 && kernel > 0 && matches!(cut, Cut::Offsets { .. });
         let (cut, init) = (cut.contract(n), first.unwrap_or_else(C::zeroed));
         let (n, tile_offsets) = (n as u64, if searched { scratch } else { 0 });
-        let (at, is_counted) = (length.unwrap_or(0), length.is_some());
         if let Some(EachGrid { blocks, warps, shares }) = row_grid {
             let columns = cut.columns as u32;
-            let arguments = [p(&input), p(&output), p(&n), p(&columns), p(&shares), p(&init), p(&flags), p(&at)];
-            let arguments = with_last(&arguments, is_counted);
+            let arguments = [p(&input), p(&output), p(&n), p(&columns), p(&shares), p(&init), p(&flags), opt(&length)];
             // SAFETY: the arguments are those of the kernel in segmented/scan_kernels.cuh; the caller
             // vouches for the rest.
-            return unsafe { kernels.launch(ROW_SCAN, blocks, warps * 32, stream, arguments) };
+            return unsafe { kernels.launch(ROW_SCAN, blocks, warps * 32, stream, present(&arguments)) };
         }
         if let Some(blocks) = short_blocks {
-            let arguments = [p(&input), p(&output), p(&n), p(&init), p(&flags), p(&cut), p(&at)];
-            let arguments = with_last(&arguments, is_counted);
+            let arguments = [p(&input), p(&output), p(&n), p(&init), p(&flags), p(&cut), opt(&length)];
             // SAFETY: the arguments are those of the kernel in segmented/scan_kernels.cuh; the caller
             // vouches for the rest.
-            return unsafe { kernels.launch(SHORT_SCAN, blocks, SHORT_INPUT_THREADS, stream, arguments) };
+            return unsafe { kernels.launch(SHORT_SCAN, blocks, SHORT_INPUT_THREADS, stream, present(&arguments)) };
         }
         if searched {
-            let arguments = [p(&cut), p(&n), p(&flags), p(&tile), p(&tiles), p(&tile_offsets), p(&at)];
-            let (blocks, arguments) = (tiles.div_ceil(FIND_THREADS / 32), with_last(&arguments, is_counted));
+            let arguments = [p(&cut), p(&n), p(&flags), p(&tile), p(&tiles), p(&tile_offsets), opt(&length)];
+            let blocks = tiles.div_ceil(FIND_THREADS / 32);
             // SAFETY: the arguments are those of the kernel in segmented/scan_kernels.cuh; the
             // caller vouches for the rest.
-            unsafe { kernels.launch(FIND, blocks, FIND_THREADS, stream, arguments)? };
+            unsafe { kernels.launch(FIND, blocks, FIND_THREADS, stream, present(&arguments))? };
         }
         let arguments = [
             p(&input),
@@ -92,9 +67,9 @@ impl<C: Element> SegmentedScanArguments<C> {
             p(&tile_offsets),
             p(&words),
             p(&tiles),
-            p(&at),
+            opt(&length),
         ];
-        let arguments = with_last(&arguments, is_counted);
+        let arguments = present(&arguments);
         // SAFETY: as above. After the search the kernel waits for it where it reads what was found; what
         // came before, the number of items too, has ended when the search begins. Without items neither kernel
         // uses memory.
@@ -156,7 +131,6 @@ impl<C: Element> RunReduceArguments<C> {
         let SegmentedPlan { kernel, threads, blocks, tiles, .. } = *plan;
         let (init, has_init) = (first.unwrap_or_else(C::zeroed), u32::from(first.is_some()));
         let (cut, n, capacity) = (cut.contract(n), n as u64, capacity as u64);
-        let at = length.unwrap_or(0);
         let arguments = [
             p(&input),
             p(&n),
@@ -169,36 +143,16 @@ impl<C: Element> RunReduceArguments<C> {
             p(&count),
             p(&words),
             p(&tiles),
-            p(&at),
+            opt(&length),
         ];
         // SAFETY: the arguments are those of the kernels in segmented/run_kernels.cuh; the caller
         // vouches for the rest.
-        unsafe { kernels.launch(kernel, blocks, threads, stream, with_last(&arguments, length.is_some())) }
+        unsafe { kernels.launch(kernel, blocks, threads, stream, present(&arguments)) }
     }
 }
 
-/// The arguments of a reduce by segment; carries are in the form of `Operator::to_cuda`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct SegmentedReduceArguments<C> {
-    pub(crate) input: CUdeviceptr,
-    pub(crate) output: CUdeviceptr,
-    pub(crate) n: usize,
-    /// The number of items, if it lies in memory; `n` is then the most.
-    pub(crate) length: Option<CUdeviceptr>,
-    /// The value before each segment's first item.
-    pub(crate) first: Option<C>,
-    /// The result of an empty segment.
-    pub(crate) empty: Option<C>,
-    /// Rows or offsets.
-    pub(crate) cut: Cut,
-    /// `SegmentedPlan::words` bytes, zero.
-    pub(crate) words: CUdeviceptr,
-    /// `SegmentedPlan::scratch` bytes.
-    pub(crate) scratch: CUdeviceptr,
-}
-
-impl<C: Element> SegmentedReduceArguments<C> {
-    /// Launches the kernel. Does not wait.
+impl<C: Element> Arguments<C> {
+    /// Launches the kernel of a reduction by rows or offsets. Does not wait.
     ///
     /// # Safety
     /// - `kernels` are those of `load_reduce` for the operator and its element. The plan is for `n`
@@ -208,15 +162,21 @@ impl<C: Element> SegmentedReduceArguments<C> {
     ///   valid until the stream is past the call, and nothing else uses words and scratch memory
     ///   meanwhile.
     /// - The stream's context is current.
-    pub(crate) unsafe fn launch(&self, plan: &SegmentedPlan, kernels: &Kernels, stream: CUstream) -> Result<(), Error> {
-        let SegmentedReduceArguments { input, output, n, length, first, empty, cut, words, scratch } = *self;
+    pub(crate) unsafe fn launch_segmented_reduce(
+        &self,
+        cut: Cut,
+        plan: &SegmentedPlan,
+        kernels: &Kernels,
+        stream: CUstream,
+    ) -> Result<(), Error> {
+        let Arguments { input, output, n, length, first, empty, words, scratch, .. } = *self;
         let SegmentedPlan { kernel, threads, blocks, each, more, .. } = *plan;
         let short_blocks = cut.short_blocks(n, plan.short).filter(|_| length.is_none());
         let each_grid = cut.each_grid(n, plan.element);
         let cut = cut.contract(n);
         let (init, has_init) = (first.unwrap_or_else(C::zeroed), u32::from(first.is_some()));
         let empty = empty.unwrap_or_else(C::zeroed);
-        let (n, at) = (n as u64, length.unwrap_or(0));
+        let n = n as u64;
         if let Some(EachGrid { blocks, warps, shares }) = each_grid {
             let arguments = [
                 p(&input),
@@ -229,13 +189,11 @@ impl<C: Element> SegmentedReduceArguments<C> {
                 p(&output),
                 p(&words),
                 p(&scratch),
-                p(&at),
+                opt(&length),
             ];
             // SAFETY: the arguments are those of the kernel in segmented/reduce_kernels.cuh; the caller
             // vouches for the rest.
-            return unsafe {
-                kernels.launch(EACH_REDUCE, blocks, warps * 32, stream, with_last(&arguments, length.is_some()))
-            };
+            return unsafe { kernels.launch(EACH_REDUCE, blocks, warps * 32, stream, present(&arguments)) };
         }
         if let Some(blocks) = short_blocks {
             let arguments = [p(&input), p(&n), p(&init), p(&has_init), p(&empty), p(&cut), p(&output)];
@@ -255,10 +213,10 @@ impl<C: Element> SegmentedReduceArguments<C> {
             p(&output),
             p(&words),
             p(&scratch),
-            p(&at),
+            opt(&length),
         ];
         // SAFETY: the arguments are those of the kernels in segmented/reduce_kernels.cuh; the
         // caller vouches for the rest.
-        unsafe { kernels.launch(kernel, blocks, threads, stream, with_last(&arguments, length.is_some())) }
+        unsafe { kernels.launch(kernel, blocks, threads, stream, present(&arguments)) }
     }
 }

@@ -16,7 +16,7 @@ mod launch;
 mod plan;
 mod tuning;
 mod unit;
-pub(crate) use launch::{RunReduceArguments, SegmentedReduceArguments, SegmentedScanArguments};
+pub(crate) use launch::RunReduceArguments;
 pub(crate) use plan::SegmentedPlan;
 use tuning::EachGrid;
 use unit::{

@@ -3,9 +3,11 @@
 use super::tuning;
 use super::unit::{counted_bytes, headed_bytes, share_bytes};
 use crate::cuda::contract::{BEFORE_STATUS, status_bytes};
+use crate::cuda::plan::{server_words, tiles};
 use crate::cuda::reduce::ReducePlan;
 use crate::cuda::reduce::tuning::segmented_ranges;
 use crate::cuda::scan::tuning::{TUNING, Tuning, fitted};
+use crate::cuda::tuning::range_of;
 use crate::{Element, Error, Operator};
 
 const SCAN: &str = "segmented scan";
@@ -65,18 +67,11 @@ impl SegmentedPlan {
         architecture: u32,
     ) -> Result<SegmentedPlan, Error> {
         let ranges = fitted(tuning, architecture, element);
-        let bytes = n.saturating_mul(element);
-        let kernel =
-            ranges.iter().position(|range| bytes <= range.bytes).expect("the last one is for all that are longer");
+        let kernel = range_of(&ranges, |range| range.bytes, n.saturating_mul(element));
         let (shape, spread) = (ranges[kernel].shape, ranges[kernel].spread);
         let tile = shape.tile(element);
-        let tiles = n.div_ceil(tile);
-        const MOST_BLOCKS: usize = i32::MAX as usize;
-        if tiles >= MOST_BLOCKS {
-            return Err(Error::TooLong { primitive, n, most: (MOST_BLOCKS - 1) * tile });
-        }
-        let status = status_bytes(carry);
-        let words = if tiles <= 1 { 0 } else { BEFORE_STATUS + tiles * (status + status.max(spread)) };
+        let tiles = tiles(primitive, n, tile)?;
+        let words = server_words(tiles, status_bytes(carry), spread);
         // One block more serves the prefixes.
         let blocks = if tiles <= 1 { tiles } else { tiles + 1 } as u32;
         let (threads, tiles, tile) = (shape.threads() as u32, tiles as u32, tile as u32);

@@ -1,11 +1,10 @@
-//! Sort by segment on the device: the plan and the launches.
+//! Sort by segment on the device: the program and the launches.
 
 use super::driver::check;
-use super::kernels::{First, Kernels, Machine, p};
+use super::kernels::{First, Kernels, p};
 use super::library::{self, BuiltIn, Caller, Program};
 use super::segmented::Cut;
-use super::sort::contract::BINS;
-use super::sort::unit::{KeyKind, SortUnit};
+use super::sort::unit::SortUnit;
 use super::sort::unit_of;
 use super::unit::with_length;
 use crate::{Error, SortKey};
@@ -13,12 +12,15 @@ use cudarc::driver::sys::{self, CUdeviceptr, CUstream};
 use std::any::{TypeId, type_name};
 use std::cell::Cell;
 use std::ffi::c_void;
-use std::ops::Range;
 
 pub(crate) mod contract;
+mod plan;
+mod tuning;
 mod unit;
-use contract::{HEAD_CHUNKS, HEAD_THREADS, LONG_SEGMENT_BYTES, PARTITION_PLAN_BYTES, SegmentSortCall};
-use unit::{KERNELS, SMALL_WARPS, SegmentShape, segment_shape, segmented_sort_key, segmented_sort_source};
+use contract::{HEAD_CHUNKS, HEAD_THREADS, PARTITION_PLAN_BYTES, SegmentSortCall};
+pub(crate) use plan::SegmentedSortPlan;
+use tuning::{SMALL_WARPS, SegmentShape, segment_shape};
+use unit::{KERNELS, segmented_sort_key, segmented_sort_source};
 
 const NAME: &str = "segmented sort";
 const COUNTED: &str = "segmented sort of a length in memory";
@@ -77,145 +79,6 @@ impl SegmentedSortProgram {
                 built_in: self.built_in.filter(|_| !self.is_counted),
             }
         })
-    }
-
-    /// The plan of a sort of `n` items by the bits `bits`, in segments that are cut by `cut`.
-    pub(crate) fn plan(&self, n: usize, bits: &Range<u32>, cut: &Cut, machine: &Machine) -> SegmentedSortPlan {
-        let shape = self.shape(machine.architecture);
-        // The least and the greatest length of a segment that is not empty.
-        let lengths = match cut {
-            // The number of items may cut a row.
-            Cut::Rows { columns } => [if self.is_counted { 1 } else { *columns }, *columns],
-            _ => [1, n],
-        };
-        let by_bits = *bits != (0..8 * self.unit.key as u32);
-        // No bits are the lowest ones, so that no shift is as wide as a key.
-        let bits = if bits.is_empty() { 0..0 } else { bits.clone() };
-        let (key, value) = (self.unit.key, self.unit.payload.map_or(0, |(size, _)| size));
-        let multiprocessors = machine.multiprocessors;
-        let is_signed = self.unit.kind == KeyKind::Signed;
-        let has_medium = machine.shared >= shape.medium.shared[1];
-        let longest = if has_medium { shape.medium.most() } else { shape.short.most() };
-        SegmentedSortPlan { n, key, value, is_signed, bits, by_bits, lengths, longest, multiprocessors, shape }
-    }
-}
-
-/// The plan of a sort by segment.
-#[derive(Clone, Debug)]
-pub(crate) struct SegmentedSortPlan {
-    n: usize,
-    /// Bytes of a key, and of its payload.
-    key: usize,
-    value: usize,
-    is_signed: bool,
-    bits: Range<u32>,
-    /// Whether some bits of a key are not compared.
-    by_bits: bool,
-    /// The least and the greatest length that a segment may have.
-    lengths: [usize; 2],
-    /// The most items of a segment that is not long.
-    longest: usize,
-    multiprocessors: usize,
-    shape: SegmentShape,
-}
-
-/// Offsets of arrays in scratch memory.
-#[derive(Clone, Copy, Debug, Default)]
-struct Layout {
-    plan: usize,
-    heads: usize,
-    chunks: usize,
-    listed: [usize; 2],
-    moved: [usize; 2],
-    segments: [usize; 2],
-    segment_of_tile: [usize; 2],
-    words: usize,
-    keys: [usize; 2],
-    values: usize,
-    end: usize,
-}
-
-impl SegmentedSortPlan {
-    /// The kernels of the sort.
-    pub(crate) fn kernels(&self) -> Vec<usize> {
-        let kernels = [
-            (self.columns() == 0).then_some(HEADS),
-            self.may_be_long().then_some(self.twin(PARTITION)),
-            self.may_be_small().then_some(self.twin(SMALL)),
-            self.may_be_short().then_some(self.twin(SHORT)),
-            self.may_be_medium().then_some(self.twin(MEDIUM)),
-        ];
-        kernels.into_iter().flatten().collect()
-    }
-
-    fn twin(&self, kernel: usize) -> usize {
-        if self.by_bits { kernel + BY_BITS } else { kernel }
-    }
-
-    // The buckets of a long segment may have any length.
-    fn may_be_small(&self) -> bool {
-        self.lengths[0] <= self.shape.small.most() || self.may_be_long()
-    }
-    fn may_be_short(&self) -> bool {
-        let [least, most] = self.lengths;
-        most > self.shape.small.most() && (least <= self.shape.short.most() || self.may_be_long())
-    }
-    fn may_be_medium(&self) -> bool {
-        self.longest > self.shape.short.most() && self.lengths[1] > self.shape.short.most()
-    }
-    fn may_be_long(&self) -> bool {
-        self.lengths[1] > self.longest
-    }
-
-    /// The items of a row, if all segments are rows that are short or medium; else 0.
-    fn columns(&self) -> usize {
-        if self.may_be_small() || self.may_be_long() { 0 } else { self.lengths[0] }
-    }
-
-    fn chunks(&self) -> usize {
-        self.n / self.shape.short.chunk + 1 // item n has a head
-    }
-
-    /// Bytes of scratch memory, which may hold anything. A plan for fewer items needs no more.
-    /// `no_keys`: there is no output of keys.
-    pub(crate) fn scratch(&self, no_keys: bool) -> usize {
-        self.layout(no_keys).end
-    }
-
-    fn layout(&self, no_keys: bool) -> Layout {
-        let SegmentShape { short, sort, .. } = self.shape;
-        let mut end = 0;
-        let mut place = |bytes: usize| {
-            let begin = end;
-            end += bytes.next_multiple_of(256);
-            begin
-        };
-        if self.columns() != 0 {
-            return Layout::default();
-        }
-        let head_bytes = self.chunks() * short.chunk / 8;
-        let mut layout = Layout {
-            plan: place(PARTITION_PLAN_BYTES as usize),
-            heads: place(head_bytes),
-            chunks: place(self.chunks() * size_of::<u32>()),
-            listed: [0; 2].map(|_| place(self.chunks() * size_of::<u32>())),
-            ..Layout::default()
-        };
-        if self.may_be_long() {
-            // Long segments are disjoint. The last tile of each may be partial.
-            let segments = self.n / (self.longest + 1) + 1;
-            let tiles = self.n / sort.step.tile() + segments;
-            let mut twice = |bytes: usize| [place(bytes), place(bytes)];
-            layout.moved = twice(head_bytes);
-            layout.segments = twice(segments * LONG_SEGMENT_BYTES as usize);
-            layout.segment_of_tile = twice(tiles * size_of::<u32>());
-            layout.words = place(tiles * BINS * size_of::<u64>());
-            let keys = self.n * self.key;
-            layout.keys = [place(if no_keys { keys } else { 0 }), place(keys)];
-            layout.values = place(self.n * self.value);
-        }
-        layout.end = end;
-        layout
     }
 }
 
@@ -341,6 +204,7 @@ impl SegmentedSortArguments {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cuda::sort::unit::KeyKind;
 
     #[test]
     fn every_kernel_compiles() {
@@ -370,23 +234,5 @@ mod tests {
         let unit = SortUnit { key: 4, kind: KeyKind::Unsigned, payload: None };
         library::parts_have_a_kernel_each(&segmented_sort_source(&unit), &KERNELS);
         library::parts_have_a_kernel_each(&with_length(&segmented_sort_source(&unit)), &KERNELS);
-    }
-
-    /// Turing has 64 KiB of shared memory. Of the others the smallest has 99 KiB.
-    #[test]
-    fn blocks_fit_a_multiprocessor() {
-        for (architecture, most) in [(75, 64 << 10), (80, 99 << 10)] {
-            for key in [1, 2, 4, 8] {
-                for payload in [None].into_iter().chain((1..=16).map(Some)) {
-                    let shape = segment_shape(key, payload, architecture);
-                    let shared = shape.short.shared[1].max(SMALL_WARPS * shape.small.shared[1]);
-                    assert!(shared <= most, "{shape:?}");
-                    let regular = shape.short.most() >= shape.short.chunk && shape.short.chunk.is_multiple_of(1024);
-                    assert!(regular, "{shape:?}");
-                    // `segment_partition` has some static memory besides.
-                    assert!(shape.sort.step_shared() + 1024 <= most, "{shape:?}");
-                }
-            }
-        }
     }
 }

@@ -1,12 +1,12 @@
 //! Pack and expand on the device: the kernels and the launches.
 
-use super::kernels::Kernels;
+use super::kernels::{Kernels, opt, p, present};
 use super::library::{self, Caller, Program};
+use super::plan::MOST_BLOCKS;
 use super::unit::with_length;
 use crate::{Error, Index};
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
 use std::any::TypeId;
-use std::ffi::c_void;
 
 pub(crate) mod contract;
 pub(crate) mod tuning;
@@ -54,7 +54,7 @@ fn is_wide<I: Index>() -> usize {
 /// [`Error::TooLong`] for more blocks than a grid has.
 fn blocks(primitive: &'static str, n: usize, outputs: usize, tile: SegmentTile) -> Result<u32, Error> {
     let line = outputs as u128 + n as u128 * tile.cost as u128;
-    let most = i32::MAX as u128 * tile.tile as u128;
+    let most = MOST_BLOCKS as u128 * tile.tile as u128;
     if line > most {
         return Err(Error::TooLong { primitive, n: n.max(outputs), most: usize::try_from(most).unwrap_or(usize::MAX) });
     }
@@ -110,22 +110,13 @@ impl PackArguments {
     ) -> Result<(), Error> {
         let PackArguments { size, align, items, len, begins, offsets, n, length, output, capacity } = *self;
         let ends = Ends { offsets, n: n as u64, capacity: capacity as u64, unit: size as u32 };
-        let (bytes, at) = ((len * size) as u64, length.unwrap_or(0));
-        let arguments: [*const c_void; 6] = [
-            (&raw const ends).cast(),
-            (&raw const begins).cast(),
-            (&raw const items).cast(),
-            (&raw const bytes).cast(),
-            (&raw const output).cast(),
-            (&raw const at).cast(),
-        ];
-        // Only counted programs have the last one.
-        let arguments = &arguments[..arguments.len() - usize::from(length.is_none())];
+        let bytes = (len * size) as u64;
+        let arguments = [p(&ends), p(&begins), p(&items), p(&bytes), p(&output), opt(&length)];
         let blocks = pack_blocks(primitive, n, capacity * size)?;
         let kernel = 2 * is_wide::<O>() + usize::from(align >= 4);
         // SAFETY: the arguments are those of the kernels in segments/kernels.cuh; the caller
         // vouches for the rest.
-        unsafe { kernels.launch(kernel, blocks, 32 * PACK.warps as u32, stream, arguments) }
+        unsafe { kernels.launch(kernel, blocks, 32 * PACK.warps as u32, stream, present(&arguments)) }
     }
 }
 
@@ -160,20 +151,12 @@ impl ExpandArguments {
     ) -> Result<(), Error> {
         let ExpandArguments { offsets, n, length, segments, positions, capacity } = *self;
         let ends = Ends { offsets, n: n as u64, capacity: capacity as u64, unit: 1 };
-        let at = length.unwrap_or(0);
-        let arguments: [*const c_void; 4] = [
-            (&raw const ends).cast(),
-            (&raw const segments).cast(),
-            (&raw const positions).cast(),
-            (&raw const at).cast(),
-        ];
-        // Only counted programs have the last one.
-        let arguments = &arguments[..arguments.len() - usize::from(length.is_none())];
+        let arguments = [p(&ends), p(&segments), p(&positions), opt(&length)];
         let blocks = blocks(primitive, n, capacity, EXPAND)?;
         let kernel = 4 + 2 * is_wide::<O>() + is_wide::<I>();
         // SAFETY: the arguments are those of the kernels in segments/kernels.cuh; the caller
         // vouches for the rest.
-        unsafe { kernels.launch(kernel, blocks, 32 * EXPAND.warps as u32, stream, arguments) }
+        unsafe { kernels.launch(kernel, blocks, 32 * EXPAND.warps as u32, stream, present(&arguments)) }
     }
 }
 
