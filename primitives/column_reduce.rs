@@ -67,6 +67,10 @@ impl<Op: Operator<T>, T: Element, S> Reduce<Op, T, S> {
 ///
 /// # Panics
 /// Only if the operator panics, on host data. The panic reaches the caller.
+///
+/// # Source
+/// Rows of more than 32 bytes on the device: look-back in fixed groups, after Merrill and Garland,
+/// "Single-pass Parallel Prefix Scan with Decoupled Look-back" (2016).
 #[derive(Debug)]
 #[must_use = "nothing is done until `run` or `run_into`"]
 pub struct ColumnReduce<Op, T, S = Anywhere> {

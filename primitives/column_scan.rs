@@ -65,6 +65,11 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
 ///
 /// # Panics
 /// Only if the operator panics, on host data. The panic reaches the caller.
+///
+/// # Source
+/// A single pass over the tiles of a panel, as a [`Scan`]'s. On the device these are joined by
+/// look-back in fixed groups, after Merrill and Garland, "Single-pass Parallel Prefix Scan with
+/// Decoupled Look-back" (2016).
 #[derive(Debug)]
 #[must_use = "a scan does nothing until `run`, `run_into` or `run_in_place`"]
 pub struct ColumnScan<Op, T, S = Anywhere> {

@@ -92,7 +92,8 @@ pub fn compact<T: Pod>() -> Compact<T> {
 ///
 /// # Source
 /// Billeter, Olsson and Assarsson, "Efficient Stream Compaction on Wide SIMD Many-Core
-/// Architectures" (2009): ballots rank the items of a warp. Tiles are joined as in a scan.
+/// Architectures" (2009). Here a warp ranks its selected items by scans of packed counts. Tiles are
+/// joined as in a [`Scan`](crate::Scan).
 #[derive(Debug)]
 #[must_use = "a compaction does nothing until it is run"]
 pub struct Compact<T, C = Unchosen, S = Anywhere> {

@@ -68,6 +68,10 @@ pub fn expand<O: Index>() -> Expand<O> {
 /// | as for a [`Scan`](crate::Scan) | device, context, capture, driver, compiler |
 ///
 /// Nothing has been written when a call returns an error.
+///
+/// # Source
+/// Load-balancing search: Baxter, "moderngpu" (2013); Merrill and Garland, "Merge-Based Parallel
+/// Sparse Matrix-Vector Multiplication" (2016).
 #[derive(Debug)]
 #[must_use = "nothing is done until `run` or a call that ends in `into`"]
 pub struct Expand<O, W = Anywhere> {

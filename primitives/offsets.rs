@@ -82,6 +82,10 @@ pub fn offsets<S: Size, O: Index>() -> Offsets<S, O> {
 ///
 /// Nothing has been written into the caller's memory when a call returns an error. Length zero is
 /// valid.
+///
+/// # Source
+/// Allocation by prefix sum: Blelloch, "Prefix Sums and Their Applications" (1990). Tiles are joined
+/// as in a [`Scan`](crate::Scan).
 #[derive(Debug)]
 #[must_use = "nothing is done until `run` or `run_into`"]
 pub struct Offsets<S, O, W = Anywhere> {

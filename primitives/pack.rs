@@ -78,8 +78,9 @@ pub fn pack<T: Pod, O: Index>() -> Pack<T, O> {
 /// Length zero is valid.
 ///
 /// # Source
-/// Merrill and Garland, "Merge-Based Parallel Sparse Matrix-Vector Multiplication" (2016): segments
-/// and their items form one sequence of work, divided evenly.
+/// Load-balancing search: Baxter, "moderngpu" (2013); Merrill and Garland, "Merge-Based Parallel
+/// Sparse Matrix-Vector Multiplication" (2016). Segments and their items form one sequence of work,
+/// divided evenly.
 #[derive(Debug)]
 #[must_use = "nothing is packed until `run` or `run_into`"]
 pub struct Pack<T, O, W = Anywhere> {

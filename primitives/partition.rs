@@ -56,6 +56,9 @@ pub fn partition<T: Pod>() -> Partition<T> {
 /// In one buffer the rejected items begin where the selected ones end, which is known only when all
 /// items are counted. In the second row the blocks of the launch wait for each other, so the launch
 /// starts when the device has room for all of them.
+///
+/// # Source
+/// As a [`Compact`](crate::Compact).
 #[derive(Debug)]
 #[must_use = "a partition does nothing until it is run"]
 pub struct Partition<T, C = Unchosen, S = Anywhere> {

@@ -117,6 +117,9 @@ impl<Op: Operator<T>, T: Element, S> Reduce<Op, T, S> {
 ///
 /// # Panics
 /// Only if the operator panics, on host data. The panic reaches the caller.
+///
+/// # Source
+/// Schwartz, "Ultracomputers" (1980): a tile in which a segment begins ignores the tiles before it.
 #[derive(Debug)]
 #[must_use = "nothing is done until `run` or `run_into`"]
 pub struct RunReduce<Op, T, C, S = Anywhere> {

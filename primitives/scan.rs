@@ -80,6 +80,15 @@ pub fn scan<Op: Operator<T>, T: Element>() -> Scan<Op, T> {
 ///
 /// # Panics
 /// Only if the operator panics, on host data. The panic reaches the caller.
+///
+/// # Source
+/// - Single pass: Merrill and Garland, "Single-pass Parallel Prefix Scan with Decoupled Look-back"
+///   (2016). The host reverses the direction: see [`cpu::hand_over`]. On the device [`Strategy`]
+///   says how tiles are joined, and names the papers.
+/// - Lanes of a warp, and of a vector on the host: Kogge and Stone, "A Parallel Algorithm for the
+///   Efficient Solution of a General Class of Recurrence Equations" (1973).
+/// - Runs of a tile on the host: Chatterjee, Blelloch and Zagha, "Scan Primitives for Vector
+///   Computers" (1990).
 #[derive(Debug)]
 #[must_use = "a scan does nothing until `run`, `run_into` or `run_in_place`"]
 pub struct Scan<Op, T, S = Anywhere> {

@@ -101,6 +101,10 @@ impl<Op: Operator<T>, T: Element, S> Reduce<Op, T, S> {
 ///
 /// # Panics
 /// Only if the operator panics, on host data. The panic reaches the caller.
+///
+/// # Source
+/// Schwartz, "Ultracomputers" (1980): where several warps, or tiles on the host, share a segment,
+/// each hands on a pair of a value and a flag.
 #[derive(Debug)]
 #[must_use = "nothing is done until `run` or `run_into`"]
 pub struct SegmentedReduce<Op, T, C, S = Anywhere> {

@@ -167,6 +167,7 @@ impl<K: SortKey, S> Sort<K, S> {
 ///   (2017).
 /// - Bins: Neubert, "The Flashsort1 Algorithm" (1998).
 /// - Networks: Batcher, "Sorting Networks and Their Applications" (1968).
+/// - Long segments on the host: as a [`Sort`].
 #[derive(Debug)]
 #[must_use = "nothing is sorted until it is run"]
 pub struct SegmentedSort<K, C, S = Anywhere> {

@@ -157,6 +157,9 @@ pub fn sort<K: SortKey>() -> Sort<K> {
 ///   (2022).
 /// - Buckets: Stehle and Jacobsen, "A Memory Bandwidth-Efficient Hybrid Radix Sort on GPUs" (2017).
 /// - Buckets of frequent keys: Sanders and Winkel, "Super Scalar Sample Sort" (2004).
+/// - On the host, one partition and then the cache: Polychroniou and Ross, "A Comprehensive Study of
+///   Main-Memory Partitioning" (2014). Write-combining buffers: Satish et al., "Fast Sort on CPUs
+///   and GPUs" (2010).
 #[derive(Debug)]
 #[must_use = "nothing is sorted until it is run"]
 pub struct Sort<K, S = Anywhere> {
