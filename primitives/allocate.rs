@@ -57,7 +57,8 @@ pub struct Allocation<T, S: Size, O: Index, P: Holds<T> + Holds<S>> {
 impl<S: Size, O: Index, W> Offsets<S, O, W> {
     /// Allocates one buffer of items `T` for segments of these sizes, all zero.
     ///
-    /// On the device it waits for the total, and with [`len`](Self::len) for the number of sizes first.
+    /// Beside the offsets the call copies the sizes, and zeros the buffer. On the device it waits
+    /// for the total, and with [`len`](Self::len) for the number of sizes first.
     ///
     /// # Errors
     /// [`Error::Align`], [`Error::Overflow`], [`Error::OutOfMemory`], and those of

@@ -39,18 +39,18 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
 /// column's inputs in the rows `0..=r`.
 ///
 /// # Cost
-/// Items are read and written once. On the device that is one launch, for any shape. Rows of up to 32
-/// bytes are scanned as elements. Wider ones are cut into panels of up to 128 bytes of a row, or 16
-/// columns if that is more.
+/// Items are read and written once. On the device that is one launch, for any shape. Most rows of
+/// up to 32 bytes are scanned as elements, if there is NVRTC. Other rows are cut into panels of up
+/// to 128 bytes, or 16 columns if that is more.
 ///
 /// # Waiting
 /// As a [`Scan`].
 ///
 /// # Same bits
 /// Operands are combined in scan order. The grouping depends on the numbers of rows and columns and
-/// the element type, so a rounded float sum has the same bits in every run. On the device that of rows
-/// of up to 32 bytes also depends on the architecture, and on whether there is NVRTC. Equal columns of
-/// one matrix round alike.
+/// the element type, so a rounded float sum has the same bits in every run. On the device the
+/// grouping of rows of up to 32 bytes also depends on the architecture, and on whether there is
+/// NVRTC. Equal columns of one matrix round alike.
 ///
 /// # Errors
 /// | error | cause |

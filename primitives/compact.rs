@@ -52,7 +52,7 @@ pub fn compact<T: Pod>() -> Compact<T> {
 ///
 /// # The count
 /// `count` is one `u64` in the same memory as the items. The call writes the number of selected
-/// items there, so on the device it need not wait for it.
+/// items there, so on the device the call need not wait.
 ///
 /// **A count greater than the output's length means that the output was too short.** On the device
 /// nothing is written past its end then. On the host the call returns [`Error::Size`] and writes
@@ -68,20 +68,23 @@ pub fn compact<T: Pod>() -> Compact<T> {
 /// | by bits | (n + m) b + n / 8 |
 /// | [`run`](Compact::run) on the device | m b read and m b written again |
 ///
-/// On the device that is one launch for any n.
+/// On the device that is one launch for any n. On the host, if the output might be too short, the
+/// items, flags or bits are read to count first; n / 8 bytes of new memory keep the bits.
 ///
 /// # Waiting
 /// On the device the calls into the caller's memory return when the work is on the stream, and
 /// never wait for it. [`run`](Compact::run), [`run_pairs`](Compact::run_pairs) and
 /// [`indices`](Compact::indices) wait for the count, to return memory of exactly that length. The
-/// first use of a predicate and element type in a process loads kernels: it waits for the driver,
-/// and for the compiler if the kernels are not embedded.
+/// first use of a predicate and element type in a process loads kernels: the call waits for the
+/// driver, and for the compiler if the kernels are not embedded.
 ///
 /// # Errors
 /// | error | cause |
 /// |---|---|
 /// | [`Error::Size`] | flags, bits, payload or count too short; on the host also an output |
+/// | [`Error::Size`] | indices, or a payload's output, shorter than the output |
 /// | [`Error::ItemSize`], [`Error::TooLong`] | an item size or a length that no kernel takes |
+/// | [`Error::TooLong`] | more items than the index type counts |
 /// | [`Error::OutOfMemory`] | memory |
 /// | as for a [`Scan`](crate::Scan) | device, context, capture, driver, compiler |
 ///
@@ -207,7 +210,7 @@ pub(super) fn prepare<T: Pod, C: Chosen<T, Device>, A: ColumnKind, B: ColumnKind
 impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
     /// Returns the selected items in new memory of exactly that length: a `Vec` or a `CudaSlice`.
     ///
-    /// On the device it waits for the count.
+    /// On the device the call waits for the count.
     ///
     /// ```
     /// # use parascan::{Within, compact};
@@ -272,7 +275,7 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
 
     /// Returns the source indices of the selected items in new memory.
     ///
-    /// On the device it waits for the count.
+    /// On the device the call waits for the count.
     ///
     /// ```
     /// # use parascan::{NonZero, compact};
@@ -361,7 +364,7 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
 
     /// Returns the selected items, and the payload of each, in new memory of exactly that length.
     ///
-    /// On the device it waits for the count.
+    /// On the device the call waits for the count.
     ///
     /// ```
     /// # use parascan::{Above, compact};

@@ -56,12 +56,14 @@ pub fn expand<O: Index>() -> Expand<O> {
 ///
 /// # Waiting
 /// On the device the calls into the caller's memory return when the work is on the stream, and
-/// never wait for it. [`run`](Expand::run) waits for the first and the last offset.
+/// never wait for it. [`run`](Expand::run) waits for the first and the last offset. The first use
+/// in a process loads kernels, as for a [`Scan`](crate::Scan).
 ///
 /// # Errors
 /// | error | cause |
 /// |---|---|
-/// | [`Error::Size`] | no offset at all; on the host an output that is too short |
+/// | [`Error::Size`] | no offset at all; positions shorter than the output |
+/// | [`Error::Size`] on the host | an output that is too short |
 /// | [`Error::TooLong`] | more segments or outputs than the index type counts |
 /// | [`Error::TooLong`] on the device | an output's capacity is more than the index type counts |
 /// | [`Error::OutOfMemory`] | memory |
@@ -111,7 +113,7 @@ impl<O: Index, W> Expand<O, W> {
 
     /// Returns the segment of each item in new memory.
     ///
-    /// On the device it waits for the first and the last offset.
+    /// On the device the call waits for the first and the last offset.
     pub fn run<I, X>(self, offsets: &X) -> Result<<X::Place as Place>::Indices<I>, Error>
     where
         I: Index,
@@ -223,7 +225,8 @@ impl<O: Index, W> Expand<O, W> {
     }
 }
 
-/// The number of outputs of the first `n` segments. On the device it waits for the first offset and their last one.
+/// The number of outputs of the first `n` segments. On the device the call waits for the first
+/// offset and their last one.
 ///
 /// # Errors
 /// [`Error::Size`] without offsets, and [`Error::TooLong`] if `I` does not count the outputs or the

@@ -69,14 +69,16 @@ pub fn offsets<S: Size, O: Index>() -> Offsets<S, O> {
 ///
 /// # Waiting
 /// On the device [`run_into`](Offsets::run_into) returns when the work is on the stream, and never
-/// waits for it. [`run`](Offsets::run) waits for the total.
+/// waits for it. [`run`](Offsets::run) waits for the total. The first use of the two types in a
+/// process loads kernels, as for a [`Scan`](crate::Scan).
 ///
 /// # Errors
 /// | error | cause |
 /// |---|---|
 /// | [`Error::Align`] | an alignment that is not a power of two up to 2^32 |
 /// | [`Error::Overflow`] | a total that does not fit `O`; on the device, if the call waits for it |
-/// | [`Error::Size`] | outputs that are too short |
+/// | [`Error::Size`] | offsets or total that are too short |
+/// | [`Error::TooLong`] on the device | more sizes than a grid of blocks takes |
 /// | [`Error::OutOfMemory`] | memory |
 /// | as for a [`Scan`](crate::Scan) | device, context, capture, driver, compiler |
 ///
@@ -143,8 +145,8 @@ impl<S: Size, O: Index, W: AnySite> Offsets<S, O, W> {
 
     /// Returns the offsets in new memory.
     ///
-    /// On the device it waits for the total, and returns [`Error::Overflow`] if that does not fit
-    /// `O`.
+    /// On the device the call waits for the total, and returns [`Error::Overflow`] if that does not
+    /// fit `O`.
     pub fn run<X>(self, sizes: &X) -> Result<<X::Place as Place>::Indices<O>, Error>
     where
         X: Source<S> + ?Sized,

@@ -39,9 +39,9 @@ pub fn partition<T: Pod>() -> Partition<T> {
 /// | [`run`](Partition::run), [`run_into`](Partition::run_into) | one buffer: selected, rejected |
 /// | [`run_apart_into`](Partition::run_apart_into) | two buffers: selected items, rejected items |
 ///
-/// Items, `count`, waiting, errors and panics are as for a [`Compact`](crate::Compact), with one
-/// exception: if the driver refuses the second of two launches ([`Error::Driver`]), `count` has
-/// been written.
+/// Items, `count`, waiting, errors and panics are as for a [`Compact`](crate::Compact), with two
+/// exceptions. One buffer of another length than the items is [`Error::Length`]. If the driver
+/// refuses the second of two launches ([`Error::Driver`]), `count` has been written.
 ///
 /// # Cost
 /// For n items of b bytes; flags add n bytes and bits n / 8 to each read:
@@ -56,6 +56,10 @@ pub fn partition<T: Pod>() -> Partition<T> {
 /// In one buffer the rejected items begin where the selected ones end, which is known only when all
 /// items are counted. In the second row the blocks of the launch wait for each other, so the launch
 /// starts when the device has room for all of them.
+///
+/// On the host one buffer moves 3 n b bytes by predicate and 2 n b by flags or bits, and n / 8
+/// bytes of new memory keep the selection. So do two buffers if one of them is shorter than the
+/// items.
 ///
 /// # Source
 /// As a [`Compact`](crate::Compact).
@@ -113,7 +117,7 @@ impl<T: Pod + Send + Sync, C, S> Partition<T, C, S> {
     /// Returns the selected items, then the rejected ones, in new memory, and the number of
     /// selected items.
     ///
-    /// On the device it waits for that number.
+    /// On the device the call waits for that number.
     ///
     /// ```
     /// # use parascan::{Below, partition};

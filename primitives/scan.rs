@@ -53,8 +53,8 @@ pub fn scan<Op: Operator<T>, T: Element>() -> Scan<Op, T> {
 /// # Waiting
 /// On host data a call returns when the work is done. On device data it returns when the work is on
 /// the stream, and never waits for it. The first use of an operator and element type in a process
-/// loads kernels: it waits for the driver, and for the compiler if they are not embedded; the
-/// compiler makes all kernels at the same time. [`prepare`](Scan::prepare) loads them ahead.
+/// loads kernels: the call waits for the driver, and for the compiler if they are not embedded,
+/// which makes all of them at the same time. [`prepare`](Scan::prepare) loads them ahead.
 ///
 /// # Same bits
 /// Operands are combined in scan order; no operator is assumed to be commutative. Their grouping
@@ -67,7 +67,8 @@ pub fn scan<Op: Operator<T>, T: Element>() -> Scan<Op, T> {
 /// | error | cause |
 /// |---|---|
 /// | [`Error::Length`] | input and output differ in length |
-/// | [`Error::Strategy`] | a strategy other than [`Strategy::Auto`] on host data |
+/// | [`Error::Strategy`] | on host data a strategy other than [`Strategy::Auto`] |
+/// | [`Error::Strategy`] | with [`len`](Scan::len) one other than that for which `Auto` stands |
 /// | [`Error::ElementSize`], [`Error::TooLong`] | an element or a length that no kernel takes |
 /// | [`Error::WrongDevice`] | a buffer of another device than the stream's |
 /// | [`Error::WrongContext`] | a buffer of another context than the stream's |

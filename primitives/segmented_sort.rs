@@ -154,7 +154,7 @@ impl<K: SortKey, S> Sort<K, S> {
 /// | [`Error::Size`] | a last row that is not whole; flags, bits or keys too short; no offset |
 /// | [`Error::Size`] on the host | an offset past the keys |
 /// | [`Error::Descending`] on the host | an offset that is less than the one before it |
-/// | [`Error::ItemSize`] on the device | segment keys of more than 16 bytes |
+/// | [`Error::ItemSize`] on the device | segment keys of no bytes, or of more than 16 |
 /// | as for a [`Sort`] | lengths, payload, bits, memory, device, context, capture, driver, compiler |
 ///
 /// Nothing has been written when a call returns an error, with the exception that a [`Sort`] has. On

@@ -33,8 +33,9 @@ pub fn unique<T: Ordered>() -> Unique<T> {
 /// The first item of each run of equal neighbours: options, and the calls that run it. Made by
 /// [`unique`].
 ///
-/// This is a [compaction](Compact) by comparison with the item before. Its calls, `count`, cost,
-/// waiting and errors are those of [`Compact`].
+/// This is a [compaction](Compact) by comparison with the item before. Its calls, `count`, waiting,
+/// errors and source are those of [`Compact`]. Its cost is that by predicate: for n items of b
+/// bytes in m runs, (n + m) b bytes are moved.
 #[derive(Debug)]
 #[must_use = "nothing is done until it is run"]
 pub struct Unique<T, S = Anywhere> {
@@ -106,7 +107,7 @@ impl<T: Ordered, S: AnySite> Unique<T, S> {
 impl<T: Ordered, S> Unique<T, S> {
     /// Returns the first item of each run in new memory of exactly that length.
     ///
-    /// On the device it waits for the count.
+    /// On the device the call waits for the count.
     pub fn run<X>(self, items: &X) -> Result<X::Owned, Error>
     where
         X: Source<T> + ?Sized,
@@ -139,7 +140,7 @@ impl<T: Ordered, S> Unique<T, S> {
 
     /// Returns the index at which each run begins, in new memory.
     ///
-    /// On the device it waits for the count.
+    /// On the device the call waits for the count.
     pub fn indices<I, X>(self, items: &X) -> Result<<X::Place as Place>::Indices<I>, Error>
     where
         I: Index,
@@ -184,7 +185,7 @@ impl<T: Ordered, S> Unique<T, S> {
     /// Returns the first key of each run of equal keys, and its payload, in new memory of exactly
     /// that length.
     ///
-    /// On the device it waits for the count.
+    /// On the device the call waits for the count.
     pub fn run_pairs<V, X, Y>(self, keys: &X, payload: &Y) -> Result<(X::Owned, Y::Owned), Error>
     where
         V: Pod + Send + Sync,

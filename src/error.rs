@@ -181,7 +181,8 @@ pub enum Error {
         /// Bytes of the element, or of the carry if that does not fit.
         size: usize,
     },
-    /// A strategy was chosen for data on the host, or for a scan by segment.
+    /// A strategy was chosen for data on the host, for a scan by segment or by column, or for a
+    /// length in memory.
     #[error(
         "{primitive}: the strategy {strategy} is for data in device memory without segments; else leave it at Auto"
     )]

@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 /// Scratch memory on a device, kept between calls on one stream.
 ///
-/// `prepare` of any builder grows it and loads kernels. After that a call of that builder with
-/// `.workspace(&mut workspace)` allocates nothing, never synchronises, and can be captured into a
-/// CUDA graph.
+/// `prepare` of any builder grows it and loads kernels, and waits as
+/// [`Scan::prepare`](crate::Scan::prepare) does. After that a call of that builder with
+/// `.workspace(&mut workspace)` into the caller's memory allocates nothing, never synchronises, and
+/// can be captured into a CUDA graph.
 ///
 /// # Rules
 /// - One workspace serves every primitive. Calls with it run one after the other, on its stream.
@@ -193,10 +194,11 @@ impl Workspace {
     /// grow.
     ///
     /// A call that needs more, or an address that is no multiple of 256, is [`Error::Scratch`];
-    /// [`measure`](Workspace::measure) says how much is needed. Measure all calls in one closure: one may
-    /// need status words where another alone would have its scratch memory. The first call, and each call that needs
-    /// more status words than those before it, zeroes them first: before a capture
-    /// [`prepare`](crate::Scan::prepare) does it.
+    /// [`measure`](Workspace::measure) says how much is needed. Measure all calls in one closure:
+    /// one call may need status words where another call alone would have its scratch memory.
+    ///
+    /// The first call zeroes its status words first, and so does each call that needs more of them
+    /// than all calls before. Before a capture [`prepare`](crate::Scan::prepare) zeroes them.
     ///
     /// # Safety
     /// Until the stream is past the last call with the workspace, the memory is valid for work on the
