@@ -70,6 +70,18 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
 /// A single pass over the tiles of a panel, as a [`Scan`]'s. On the device these are joined by
 /// look-back in fixed groups, after Merrill and Garland, "Single-pass Parallel Prefix Scan with
 /// Decoupled Look-back" (2016).
+///
+/// # Example
+/// ```
+/// use parascan::{Max, Sum, scan};
+///
+/// let (mut x, mut before) = ([1, 2, 3, 4, 5, 6], [0; 6]); // three rows of two columns
+/// scan::<Sum, i32>().columns(2).exclusive().run_into(&x, &mut before)?;
+/// assert_eq!(before, [0, 0, 1, 2, 4, 6]);
+/// scan::<Max, i32>().columns(2).reverse().run_in_place(&mut x)?;
+/// assert_eq!(x, [5, 6, 5, 6, 5, 6]);
+/// # Ok::<(), parascan::Error>(())
+/// ```
 #[derive(Debug)]
 #[must_use = "a scan does nothing until `run`, `run_into` or `run_in_place`"]
 pub struct ColumnScan<Op, T, S = Anywhere> {

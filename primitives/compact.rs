@@ -25,7 +25,9 @@ use std::marker::PhantomData;
 ///
 /// let prices = [0.25, 0.75, 0.5, 2.0];
 /// assert_eq!(compact::<f32>().keep(Above(0.5)).run(&prices)?, [0.75, 2.0]);
+/// assert_eq!(compact::<f32>().discard(Above(0.5)).run(&prices)?, [0.25, 0.5]);
 /// assert_eq!(compact::<u16>().flags(&[1, 0, 0, 1]).run(&[7, 8, 9, 10])?, [7, 10]);
+/// assert_eq!(compact::<u16>().flags(&[1, 0, 0, 1]).complement().run(&[7, 8, 9, 10])?, [8, 9]);
 /// assert_eq!(compact::<u16>().bits::<u32, _>(&[0b1001]).run(&[7, 8, 9, 10])?, [7, 10]);
 /// assert_eq!(compact::<i32>().keep(NonZero).indices::<u32, _>(&[0, 5, 0, -1])?, [1, 3]);
 /// # Ok::<(), parascan::Error>(())
@@ -303,6 +305,14 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
     }
 
     /// Writes the source indices of the selected items into the caller's memory.
+    ///
+    /// ```
+    /// # use parascan::compact;
+    /// let (mut indices, mut count) = ([0_u32; 4], [0]);
+    /// compact::<f32>().flags(&[0, 1, 1]).indices_into(&[0.5, 1.5, 2.5], &mut indices, &mut count)?;
+    /// assert_eq!((indices, count), ([1, 2, 0, 0], [2]));
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
     pub fn indices_into<I, X, O, N>(self, items: &X, indices: &mut O, count: &mut N) -> Result<(), Error>
     where
         I: Index,

@@ -130,6 +130,14 @@ impl<O: Index, W> Expand<O, W> {
     }
 
     /// Writes the segment of each item into the caller's memory.
+    ///
+    /// ```
+    /// # use parascan::expand;
+    /// let (offsets, mut segments) = ([0_u64, 2, 2, 5], [9_u32; 4]);
+    /// expand::<u64>().run_into(&offsets[1..], &mut segments)?; // the last two segments
+    /// assert_eq!(segments, [1, 1, 1, 9]);
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
     pub fn run_into<I, X, Q>(self, offsets: &X, segments: &mut Q) -> Result<(), Error>
     where
         I: Index,

@@ -145,6 +145,14 @@ impl<S: Size, O: Index, W: AnySite> Offsets<S, O, W> {
 
     /// Returns the offsets in new memory.
     ///
+    /// ```
+    /// # use parascan::{Error, offsets};
+    /// let sizes = [u32::MAX, 1];
+    /// assert_eq!(offsets::<u32, u64>().run(&sizes)?, [0, u32::MAX as u64]);
+    /// assert!(matches!(offsets::<u32, u32>().run(&sizes), Err(Error::Overflow { .. }))); // the total, 2^32
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
+    ///
     /// On the device the call waits for the total, and returns [`Error::Overflow`] if that does not
     /// fit `O`.
     pub fn run<X>(self, sizes: &X) -> Result<<X::Place as Place>::Indices<O>, Error>

@@ -26,6 +26,9 @@ const NAME: &str = "partition";
 /// let (mut both, mut count) = ([0; 5], [0]);
 /// partition::<i32>().keep(Below(3)).run_into(&[5, 1, 4, 2, 3], &mut both, &mut count)?;
 /// assert_eq!((both, count), ([1, 2, 5, 4, 3], [2]));
+///
+/// let (both, selected) = partition::<i32>().bits::<u32, _>(&[0b10100]).run(&[5, 1, 4, 2, 3])?;
+/// assert_eq!(both.split_at(selected), (&[4, 3][..], &[5, 1, 2][..]));
 /// # Ok::<(), parascan::Error>(())
 /// ```
 pub fn partition<T: Pod>() -> Partition<T> {

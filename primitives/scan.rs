@@ -175,6 +175,12 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
     }
 
     /// The algorithm on the device. The default, [`Strategy::Auto`], is the fastest.
+    ///
+    /// ```
+    /// # use parascan::{Block, Error, Strategy, Sum, scan};
+    /// let sum = scan::<Sum, i32>().strategy(Strategy::LookBack(Block::WarpShuffles));
+    /// assert!(matches!(sum.run(&[1, 2, 3]), Err(Error::Strategy { .. }))); // data on the host
+    /// ```
     pub fn strategy(mut self, strategy: Strategy) -> Self {
         self.options.strategy = strategy;
         self

@@ -367,6 +367,15 @@ impl<K: SortKey, C, S> SegmentedSort<K, C, S> {
     }
 
     /// Sorts the keys in place, and moves the payload of each with it.
+    ///
+    /// ```
+    /// # use parascan::sort;
+    /// let (mut scores, mut names) = ([0.5, 2.0, 7.0, 9.0], *b"abcd");
+    /// let by_score = sort::<f32>().descending().segments(&[0_u32, 2, 4]);
+    /// by_score.run_pairs_in_place(&mut scores, &mut names)?;
+    /// assert_eq!((scores, names), ([2.0, 0.5, 9.0, 7.0], *b"badc"));
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
     pub fn run_pairs_in_place<V, X, Y>(self, keys: &mut X, payload: &mut Y) -> Result<(), Error>
     where
         V: Pod + Send + Sync,
@@ -381,6 +390,12 @@ impl<K: SortKey, C, S> SegmentedSort<K, C, S> {
 
     /// Returns the source index of each key of the sorted order, counted from the first key of all;
     /// the keys do not move.
+    ///
+    /// ```
+    /// # use parascan::sort;
+    /// assert_eq!(sort::<i32>().rows(3).indices::<u32, _>(&[3, 1, 2, 7, 9, 8])?, [1, 2, 0, 3, 5, 4]);
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
     pub fn indices<I, X>(self, keys: &X) -> Result<<X::Place as Place>::Indices<I>, Error>
     where
         I: Index,

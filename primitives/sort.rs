@@ -506,6 +506,14 @@ impl<K: SortKey, S> Sort<K, S> {
 
     /// Writes the source index of each key of the sorted order into the caller's memory, as long as
     /// the keys.
+    ///
+    /// ```
+    /// # use parascan::sort;
+    /// let mut best = [0_u32; 3];
+    /// sort::<f64>().descending().indices_into(&[0.5, 2.0, 1.0], &mut best)?;
+    /// assert_eq!(best, [1, 2, 0]);
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
     pub fn indices_into<I, X, O>(self, keys: &X, indices: &mut O) -> Result<(), Error>
     where
         I: Index,

@@ -104,6 +104,21 @@ impl<K: SortKey, S> SegmentedSort<K, Rows, S> {
 /// | as without a stride | all others |
 ///
 /// Nothing has been written when a call returns an error.
+///
+/// # Example
+/// ```
+/// use parascan::{Sum, reduce, scan, sort};
+///
+/// let wide = [1, 2, 7, 3, 4, 7]; // two columns of three
+/// let (mut sums, mut totals) = ([0; 6], [0; 2]);
+/// scan::<Sum, i32>().rows(2).stride(3).run_into(&wide, &mut sums)?;
+/// assert_eq!(sums, [1, 3, 0, 3, 7, 0]); // as wide as the input
+/// reduce::<Sum, i32>().rows(2).stride(3).run_into(&wide, &mut totals)?;
+/// assert_eq!(totals, [3, 7]);
+/// let (keys, names) = sort::<i32>().descending().rows(2).stride(3).run_pairs(&wide, b"ab-cd-")?;
+/// assert_eq!((&keys[..], &names[..]), (&[2, 1, 4, 3][..], &b"badc"[..]));
+/// # Ok::<(), parascan::Error>(())
+/// ```
 #[derive(Debug)]
 #[must_use = "nothing is done until it is run"]
 pub struct Strided<B> {

@@ -49,6 +49,17 @@ site_methods! { impl[T: Ordered] Unique<T; S> { append, item } }
 
 impl<T: Ordered, S> Unique<T, S> {
     /// Appends to the items that the output already holds, as [`Compact::append`] does.
+    ///
+    /// Items are compared with those of the same call only.
+    ///
+    /// ```
+    /// # use parascan::unique;
+    /// let (mut output, mut count) = ([0; 6], [0]);
+    /// unique::<i32>().run_into(&[1, 1, 2], &mut output, &mut count)?;
+    /// unique::<i32>().append().run_into(&[2, 3, 3], &mut output, &mut count)?;
+    /// assert_eq!((output, count), ([1, 2, 2, 3, 0, 0], [4]));
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
     pub fn append(mut self) -> Self {
         self.append = true;
         self
@@ -129,6 +140,16 @@ impl<T: Ordered, S> Unique<T, S> {
     }
 
     /// Moves the first item of each run to the front of the items' own memory.
+    ///
+    /// ```
+    /// # use parascan::{sort, unique};
+    /// let (mut words, mut count) = (vec![7, 2, 7, 2, 2], [0]);
+    /// sort::<u32>().run_in_place(&mut words)?;
+    /// unique::<u32>().run_in_place(&mut words, &mut count)?;
+    /// words.truncate(count[0] as usize);
+    /// assert_eq!(words, [2, 7]);
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
     pub fn run_in_place<X, N>(self, items: &mut X, count: &mut N) -> Result<(), Error>
     where
         X: Source<T> + Destination<T, <X as Source<T>>::Place> + ?Sized,
@@ -141,6 +162,12 @@ impl<T: Ordered, S> Unique<T, S> {
     /// Returns the index at which each run begins, in new memory.
     ///
     /// On the device the call waits for the count.
+    ///
+    /// ```
+    /// # use parascan::unique;
+    /// assert_eq!(unique::<u8>().indices::<u32, _>(b"aabcc")?, [0, 2, 3]);
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
     pub fn indices<I, X>(self, items: &X) -> Result<<X::Place as Place>::Indices<I>, Error>
     where
         I: Index,

@@ -25,6 +25,17 @@ use std::path::PathBuf;
 /// Nothing has been written when a call returns an error, with one exception: a call that makes
 /// several launches returns [`Error::Driver`] if the driver refuses a later one, and by then the
 /// earlier ones are on the stream. Such builders document what their outputs hold then.
+///
+/// # Example
+/// ```
+/// use parascan::{Error, Sum, scan};
+///
+/// let (sizes, mut starts) = ([1, 2, 3], [0; 2]);
+/// match scan::<Sum, u32>().exclusive().run_into(&sizes, &mut starts) {
+///     Err(Error::Length { input, output, .. }) => assert_eq!((input, output, starts), (3, 2, [0; 2])),
+///     other => panic!("{other:?}"),
+/// }
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

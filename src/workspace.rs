@@ -22,6 +22,8 @@ use std::sync::Arc;
 ///   memory](Workspace::over) it neither grows nor frees.
 /// - If a call with it fails between two launches, the next call zeroes its status words first.
 ///
+/// A call during a capture is [`Error::EventTracking`] unless cudarc's event tracking is off.
+///
 /// # Memory
 /// [`bytes`](Workspace::bytes) says how much it holds. The pages of the builders give the amount; a
 /// [`Sort`](crate::Sort#memory) needs the most.
@@ -34,6 +36,27 @@ use std::sync::Arc;
 /// scan::<Max, i32>().prepare(1 << 20, &mut workspace)?;
 /// let mut prices = stream.clone_htod(&vec![3; 1 << 20]).unwrap();
 /// scan::<Max, i32>().workspace(&mut workspace).run_in_place(&mut prices)?; // nothing is allocated
+/// # Ok::<(), parascan::Error>(())
+/// ```
+///
+/// A call captured into a graph, which is replayed on other prices in the same memory:
+///
+/// ```no_run
+/// use parascan::cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
+/// use parascan::{Max, Workspace, cuda, scan};
+/// let context = cuda::context(0)?;
+/// // SAFETY: all work is on one stream, so no event has to order it.
+/// unsafe { context.disable_event_tracking() }; // before the buffers are allocated
+/// let stream = context.new_stream().unwrap();
+/// let mut prices = stream.clone_htod(&vec![3; 1 << 20]).unwrap();
+/// let mut workspace = Workspace::new(&stream);
+/// scan::<Max, i32>().prepare(prices.len(), &mut workspace)?;
+///
+/// stream.begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL).unwrap();
+/// scan::<Max, i32>().workspace(&mut workspace).run_in_place(&mut prices)?;
+/// let flags = CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
+/// let graph = stream.end_capture(flags).unwrap().expect("a graph");
+/// graph.launch().unwrap();
 /// # Ok::<(), parascan::Error>(())
 /// ```
 #[derive(Debug)]
