@@ -129,7 +129,7 @@ impl<T: Pod + Send + Sync, O: Index, W> Pack<T, O, W> {
     /// Returns the packed items, and the offsets with the total, in new memory of exactly that
     /// length.
     ///
-    /// On the device the call waits for the total, and zeros the items before the gather.
+    /// On the device the call waits for the total, and zeros the new memory before the gather.
     #[allow(clippy::type_complexity)]
     pub fn run<S, X, B, Z>(
         mut self,

@@ -73,9 +73,9 @@ impl<Op: Operator<T>, T: Element, S> Reduce<Op, T, S> {
 /// | by offsets of up to 8 MiB of items, unless many and short | a warp or a block each; the longest are shared | how unequal they are |
 /// | others | all warps, with equally many items each | the bytes |
 ///
-/// In the last row, if the input has up to 256 KiB, a block whose first segment began in an earlier
-/// block reads that segment's items again, from its begin. So one long segment among short ones
-/// takes up to twice as long.
+/// In the last row, of up to 2^16 items of at most 4 bytes (2^15 of 8, 2^14 of wider ones), a block
+/// whose first segment began in an earlier block reads that segment's items again, from its begin.
+/// So one long segment among short ones takes up to twice as long.
 ///
 /// # Waiting
 /// No call waits for the device. The first use of an operator and element type in a process loads

@@ -128,9 +128,9 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
 ///
 /// - Rows of up to 32 KiB, and 64 or more rows of up to 64 KiB, are scanned by some lanes, a warp or a block
 ///   each. That takes less time. In reverse they are not.
-/// - In an input of up to 256 KiB a block whose first segment began in an earlier block reads that
-///   segment's items again, from its begin. So one long segment among short ones takes up to twice
-///   as long.
+/// - By offsets, of up to 2^16 items of at most 4 bytes (2^15 of 8, 2^14 of wider ones), a block
+///   whose first segment began in an earlier block reads that segment's items again, from its
+///   begin. So one long segment among short ones takes up to twice as long.
 ///
 /// # Waiting
 /// As a [`Scan`].

@@ -146,7 +146,8 @@ impl<K: SortKey, S> Sort<K, S> {
 /// | others | n (b + p + 2), for keys of 8 bytes n (b + p + 3); for indices n b more |
 ///
 /// # Waiting
-/// As a [`Sort`]: no call waits for the device, so any can be captured into a graph.
+/// As a [`Sort`]: no call waits for the device. Kernels read where segments begin, so a graph of a
+/// call may be replayed with other segments.
 ///
 /// # Errors
 /// | error | cause |
