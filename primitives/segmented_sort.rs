@@ -147,7 +147,7 @@ impl<K: SortKey, S> Sort<K, S> {
 ///
 /// # Waiting
 /// As a [`Sort`]: no call waits for the device. Kernels read where segments begin, so a graph of a
-/// call may be replayed with other segments.
+/// call may be replayed with other offsets, flags, bits or segment keys in the same memory.
 ///
 /// # Errors
 /// | error | cause |

@@ -140,7 +140,7 @@ pub fn sort<K: SortKey>() -> Sort<K> {
 /// | error | cause |
 /// |---|---|
 /// | [`Error::Length`] | keys and output, or indices, differ in length |
-/// | [`Error::Size`] | a payload or second buffer shorter than the keys |
+/// | [`Error::Size`] | a payload, its output or a second buffer shorter than the keys |
 /// | [`Error::ItemSize`] | a payload of no bytes, or of more than 16 |
 /// | [`Error::Bits`] | bits that keys do not have |
 /// | [`Error::TooLong`] | more keys than the index type counts, or on the device more than 2^40 |

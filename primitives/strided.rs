@@ -81,9 +81,10 @@ impl<K: SortKey, S> SegmentedSort<K, Rows, S> {
 /// What lies between rows is neither used nor written. It may be missing behind the last row.
 ///
 /// # Cost
-/// The rows are copied side by side, and results back to their places: beside the bytes of the call
-/// without a stride that is 2 n items more for n items in rows, and 2 n more for `run_into` and in
-/// place. On the device rows of few bytes are copied slowly.
+/// A call copies the rows side by side. For n items in rows that is 2 n items moved, beside those of
+/// the call without a stride. `run_into` and the calls in place copy the results back to their
+/// places, which is 2 n more; a reduction has no such copy. A payload is copied likewise. On the
+/// device rows of few bytes are copied slowly.
 ///
 /// By `len` all rows are copied whatever the number is, and those behind it are written back unchanged.
 /// `run_into` also copies the output's rows first, 2 n items more.

@@ -23,6 +23,9 @@
 //! let prices = stream.clone_htod(&[3, 1, 4, 1, 5]).unwrap();
 //! let highest = scan::<Max, i32>().run(&prices)?;              // &CudaSlice<i32> in, CudaSlice<i32> out, on its stream
 //!
+//! let other = stream.context().new_stream().unwrap();
+//! let highest = scan::<Max, i32>().on(&other).run(&highest)?;  // on another stream, after the work on the first
+//!
 //! let mut gains = stream.clone_htod(&[1.0, 2.0, 4.0]).unwrap();
 //! let mut workspace = Workspace::new(&stream);
 //! scan::<Sum, f32>().prepare(gains.len(), &mut workspace)?;
