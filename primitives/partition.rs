@@ -165,7 +165,8 @@ impl<T: Pod + Send + Sync, C, S> Partition<T, C, S> {
     /// Writes the selected items into one buffer and the rejected items into another.
     ///
     /// `count` gets the number of selected items. Each buffer must have room for its part. On the
-    /// device nothing is written past the end of a buffer that is too short, and `count` tells.
+    /// device nothing is written past the end of a buffer that is too short; `count` and n -
+    /// `count` are the lengths that the buffers need.
     ///
     /// ```
     /// # use parascan::{Below, partition};

@@ -124,17 +124,18 @@ impl<K: SortKey, S> Sort<K, S> {
 /// | up to 16384 keys | by a block in shared memory, in bins by interpolation | 2 n (b + p) |
 /// | more | partition steps to such segments | n (b + 2 (b + p)) more a step |
 ///
-/// Up to 16384 is up to 6656 to 13312 for keys of 8 bytes or a payload of as many, and up to some 4608 on
-/// devices whose blocks have less than 227 KiB of shared memory. A step divides a segment by up to 256, so
-/// random keys take one step up to 10^6 keys and two up to 10^8. Keys of any kind take at most a step for
-/// each 4 bits.
+/// The limit of 16384 keys is 6656 to 13312 for keys of 8 bytes or a payload of 8 and more. It is
+/// 2560 to 4608 on devices whose blocks have less than 227 KiB of shared memory. A step divides a
+/// segment by up to 256, so random keys take one step up to 10^6 keys and two up to 10^8. Skewed
+/// keys take more steps, at most one for each 4 bits.
 ///
-/// Offsets, flags, bits or keys are read once, and become head bits: n / 8 bytes, or 3 n / 8 if segments may
-/// be long. Rows of 257 to 16384 keys need none.
+/// Offsets, flags, bits or segment keys are read once, and become head bits: n / 8 bytes, or
+/// 3 n / 8 if segments may be long. Rows of 257 keys up to the limit need none.
 ///
-/// Blocks have about equally many keys, so the time depends little on how the lengths are mixed. There is
-/// one launch for the segments of each of these lengths, and one for all partition steps. Rows of 257 to
-/// 16384 keys take one launch in all.
+/// Blocks have about equally many keys, so the time depends little on how the lengths are mixed.
+/// There is one launch that makes the head bits, one for all partition steps, and one for the
+/// segments of each range of lengths that may occur. Rows of 257 keys up to the limit take one
+/// launch in all.
 ///
 /// On the host a thread sorts a segment of up to 32 768 keys; all threads sort a longer one.
 ///
@@ -142,7 +143,7 @@ impl<K: SortKey, S> Sort<K, S> {
 /// | call on the device | scratch bytes |
 /// |---|---|
 /// | rows of up to 256 keys | n / 8 and a little more |
-/// | of up to 16384, or less as above | none |
+/// | rows of 257 keys up to the limit | none |
 /// | others | n (b + p + 2), for keys of 8 bytes n (b + p + 3); for indices n b more |
 ///
 /// # Waiting

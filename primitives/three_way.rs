@@ -128,7 +128,7 @@ impl<T: Element, P: Predicate<T>, Q: Predicate<T>, S: AnySite> ThreeWay<T, P, Q,
     /// Writes the three parts into three buffers.
     ///
     /// Each buffer must have room for its part. On the device nothing is written past the end of a
-    /// buffer that is too short, and `counts` tells.
+    /// buffer that is too short; the lengths that the buffers need follow from `counts`.
     ///
     /// ```
     /// # use parascan::{Below, Equal, partition};

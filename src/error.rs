@@ -99,7 +99,7 @@ pub enum Error {
         /// The argument.
         what: &'static str,
     },
-    /// A tensor of another library cannot be taken, or an array not given as one.
+    /// A tensor of another library cannot be imported, or an array cannot be exported as one.
     #[error("dlpack: {reason}")]
     Tensor {
         /// The cause.
@@ -114,7 +114,7 @@ pub enum Error {
         index: usize,
     },
     /// A reduction of no items, or a segment without items, has no result: there is no initial
-    /// value, and the operator has no identity. Nor has a maximum of no items a position.
+    /// value, and the operator has no identity. A maximum of no items has no position.
     #[error(
         "{primitive}: the input or a segment is empty and has no result; \
          where an operator has no identity, `.init(value)` gives one"

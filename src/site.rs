@@ -19,7 +19,7 @@ pub struct On<'s>(pub(crate) &'s Arc<CudaStream>);
 #[derive(Debug)]
 pub struct With<'w>(pub(crate) &'w mut Workspace);
 
-/// The site of a builder whose number of items lies in memory, and otherwise the site `S`.
+/// The site `S` of a builder whose number of items lies in memory.
 pub struct Counted<'c, P, S> {
     pub(crate) count: View<'c, u64>,
     pub(crate) site: S,
