@@ -58,7 +58,8 @@ pub fn partition<T: Pod>() -> Partition<T> {
 ///
 /// In one buffer the rejected items begin where the selected ones end, which is known only when all
 /// items are counted. In the second row the blocks of the launch wait for each other, so the launch
-/// starts when the device has room for all of them.
+/// starts when the device has room for all of them. If the driver refuses it, since the stream has
+/// only a part of the device, the call makes the two launches of the last rows.
 ///
 /// On the host one buffer moves 3 n b bytes by predicate and 2 n b by flags or bits, and n / 8
 /// bytes of new memory keep the selection. So do two buffers if one of them is shorter than the

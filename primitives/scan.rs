@@ -50,6 +50,9 @@ pub fn scan<Op: Operator<T>, T: Element>() -> Scan<Op, T> {
 /// | [`Strategy::PrefixServer`], [`Strategy::LookBack`], [`Strategy::Chained`] | 2 n: n read, n written | 1, for any n |
 /// | [`Strategy::Hierarchical`] | 3 n to 4 n | several, depending on n |
 ///
+/// On the host n items are read and n written. The calling thread alone scans inputs of up to
+/// 256 KiB; the threads of rayon's current pool share longer ones.
+///
 /// # Waiting
 /// On host data a call returns when the work is done. On device data it returns when the work is on
 /// the stream, and never waits for it. The first use of an operator and element type in a process

@@ -85,6 +85,9 @@
 //! | `prepare(n, &mut workspace)` | loads kernels and grows the workspace |
 //! | `len(&count)` | takes the number of items from memory |
 //!
+//! On the host a call returns when the work is done. The threads of rayon's current pool share the
+//! work; the calling thread does all of it on short inputs.
+//!
 //! On the device a call waits for the length of new memory if that depends on the data. Calls into
 //! the caller's memory never wait for the device. After `prepare` they can be captured into a CUDA
 //! graph.
