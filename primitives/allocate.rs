@@ -48,6 +48,17 @@ impl<T: Pod + DeviceRepr> Holds<T> for Device {
 /// The sizes are of type `S`, and segment i begins at offset i, of type `O`. All items are zero at
 /// first. [`slices`](Allocation::slices) on the host and [`views`](Allocation::views) on the device
 /// give each segment as a slice of its own.
+///
+/// # Example
+/// ```
+/// use parascan::offsets;
+///
+/// let mut lists = offsets::<u8, u32>().allocate::<f32, _>(&[2, 0, 1])?;
+/// assert_eq!(lists.starts(), &[0, 2, 2, 3]);
+/// lists.buffer_mut().copy_from_slice(&[0.5, 1.5, 2.5]);
+/// assert_eq!(lists.slices().last().unwrap(), [2.5]);
+/// # Ok::<(), parascan::Error>(())
+/// ```
 pub struct Allocation<T, S: Size, O: Index, P: Holds<T> + Holds<S>> {
     buffer: <P as Holds<T>>::Memory,
     sizes: <P as Holds<S>>::Memory,
@@ -57,7 +68,8 @@ pub struct Allocation<T, S: Size, O: Index, P: Holds<T> + Holds<S>> {
 impl<S: Size, O: Index, W> Offsets<S, O, W> {
     /// Allocates one buffer of items `T` for segments of these sizes, all zero.
     ///
-    /// On the device it waits for the total, and with [`len`](Self::len) for the number of sizes first.
+    /// Beside the offsets the call copies the sizes, and zeros the buffer. On the device it waits
+    /// for the total, and with [`len`](Self::len) for the number of sizes first.
     ///
     /// # Errors
     /// [`Error::Align`], [`Error::Overflow`], [`Error::OutOfMemory`], and those of

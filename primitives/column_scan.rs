@@ -40,18 +40,18 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
 /// column's inputs in the rows `0..=r`.
 ///
 /// # Cost
-/// Items are read and written once. On the device that is one launch, for any shape. Rows of up to 32
-/// bytes are scanned as elements. Wider ones are cut into panels of up to 128 bytes of a row, or 16
-/// columns if that is more.
+/// Items are read and written once. On the device that is one launch, for any shape. Most rows of
+/// up to 32 bytes are scanned as elements, if there is NVRTC. Other rows are cut into panels of up
+/// to 128 bytes, or 16 columns if that is more.
 ///
 /// # Waiting
 /// As a [`Scan`].
 ///
 /// # Same bits
 /// Operands are combined in scan order. The grouping depends on the numbers of rows and columns and
-/// the element type, so a rounded float sum has the same bits in every run. On the device that of rows
-/// of up to 32 bytes also depends on the architecture, and on whether there is NVRTC. Equal columns of
-/// one matrix round alike.
+/// the element type, so a rounded float sum has the same bits in every run. On the device the
+/// grouping of rows of up to 32 bytes also depends on the architecture, and on whether there is
+/// NVRTC. Equal columns of one matrix round alike.
 ///
 /// # Errors
 /// | error | cause |
@@ -66,6 +66,23 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
 ///
 /// # Panics
 /// Only if the operator panics, on host data. The panic reaches the caller.
+///
+/// # Source
+/// A single pass over the tiles of a panel, as a [`Scan`]'s. On the device these are joined by
+/// look-back in fixed groups, after Merrill and Garland, "Single-pass Parallel Prefix Scan with
+/// Decoupled Look-back" (2016).
+///
+/// # Example
+/// ```
+/// use parascan::{Max, Sum, scan};
+///
+/// let (mut x, mut before) = ([1, 2, 3, 4, 5, 6], [0; 6]); // three rows of two columns
+/// scan::<Sum, i32>().columns(2).exclusive().run_into(&x, &mut before)?;
+/// assert_eq!(before, [0, 0, 1, 2, 4, 6]);
+/// scan::<Max, i32>().columns(2).reverse().run_in_place(&mut x)?;
+/// assert_eq!(x, [5, 6, 5, 6, 5, 6]);
+/// # Ok::<(), parascan::Error>(())
+/// ```
 #[derive(Debug)]
 #[must_use = "a scan does nothing until `run`, `run_into` or `run_in_place`"]
 pub struct ColumnScan<Op, T, S = Anywhere> {

@@ -24,7 +24,9 @@ use std::marker::PhantomData;
 ///
 /// let prices = [0.25, 0.75, 0.5, 2.0];
 /// assert_eq!(compact::<f32>().keep(Above(0.5)).run(&prices)?, [0.75, 2.0]);
+/// assert_eq!(compact::<f32>().discard(Above(0.5)).run(&prices)?, [0.25, 0.5]);
 /// assert_eq!(compact::<u16>().flags(&[1, 0, 0, 1]).run(&[7, 8, 9, 10])?, [7, 10]);
+/// assert_eq!(compact::<u16>().flags(&[1, 0, 0, 1]).complement().run(&[7, 8, 9, 10])?, [8, 9]);
 /// assert_eq!(compact::<u16>().bits::<u32, _>(&[0b1001]).run(&[7, 8, 9, 10])?, [7, 10]);
 /// assert_eq!(compact::<i32>().keep(NonZero).indices::<u32, _>(&[0, 5, 0, -1])?, [1, 3]);
 /// # Ok::<(), parascan::Error>(())
@@ -51,7 +53,7 @@ pub fn compact<T: Pod>() -> Compact<T> {
 ///
 /// # The count
 /// `count` is one `u64` in the same memory as the items. The call writes the number of selected
-/// items there, so on the device it need not wait for it.
+/// items there, so on the device the call need not wait.
 ///
 /// **A count greater than the output's length means that the output was too short.** On the device
 /// nothing is written past its end then. On the host the call returns [`Error::Size`] and writes
@@ -67,20 +69,23 @@ pub fn compact<T: Pod>() -> Compact<T> {
 /// | by bits | (n + m) b + n / 8 |
 /// | [`run`](Compact::run) on the device | m b read and m b written again |
 ///
-/// On the device that is one launch for any n.
+/// On the device that is one launch for any n. On the host, if the output might be too short, the
+/// items, flags or bits are read to count first; n / 8 bytes of new memory keep the bits.
 ///
 /// # Waiting
 /// On the device the calls into the caller's memory return when the work is on the stream, and
 /// never wait for it. [`run`](Compact::run), [`run_pairs`](Compact::run_pairs) and
 /// [`indices`](Compact::indices) wait for the count, to return memory of exactly that length. The
-/// first use of a predicate and element type in a process loads kernels: it waits for the driver,
-/// and for the compiler if the kernels are not embedded.
+/// first use of a predicate and element type in a process loads kernels: the call waits for the
+/// driver, and for the compiler if the kernels are not embedded.
 ///
 /// # Errors
 /// | error | cause |
 /// |---|---|
 /// | [`Error::Size`] | flags, bits, payload or count too short; on the host also an output |
+/// | [`Error::Size`] | indices, or a payload's output, shorter than the output |
 /// | [`Error::ItemSize`], [`Error::TooLong`] | an item size or a length that no kernel takes |
+/// | [`Error::TooLong`] | more items than the index type counts |
 /// | [`Error::OutOfMemory`] | memory |
 /// | as for a [`Scan`](crate::Scan) | device, context, capture, driver, compiler |
 ///
@@ -91,7 +96,8 @@ pub fn compact<T: Pod>() -> Compact<T> {
 ///
 /// # Source
 /// Billeter, Olsson and Assarsson, "Efficient Stream Compaction on Wide SIMD Many-Core
-/// Architectures" (2009): ballots rank the items of a warp. Tiles are joined as in a scan.
+/// Architectures" (2009). Here a warp ranks its selected items by scans of packed counts. Tiles are
+/// joined as in a [`Scan`](crate::Scan).
 #[derive(Debug)]
 #[must_use = "a compaction does nothing until it is run"]
 pub struct Compact<T, C = Unchosen, S = Anywhere> {
@@ -205,7 +211,7 @@ pub(super) fn prepare<T: Pod, C: Chosen<T, Device>, A: ColumnKind, B: ColumnKind
 impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
     /// Returns the selected items in new memory of exactly that length: a `Vec` or a `CudaSlice`.
     ///
-    /// On the device it waits for the count.
+    /// On the device the call waits for the count.
     ///
     /// ```
     /// # use parascan::{Within, compact};
@@ -270,7 +276,7 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
 
     /// Returns the source indices of the selected items in new memory.
     ///
-    /// On the device it waits for the count.
+    /// On the device the call waits for the count.
     ///
     /// ```
     /// # use parascan::{NonZero, compact};
@@ -298,6 +304,14 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
     }
 
     /// Writes the source indices of the selected items into the caller's memory.
+    ///
+    /// ```
+    /// # use parascan::compact;
+    /// let (mut indices, mut count) = ([0_u32; 4], [0]);
+    /// compact::<f32>().flags(&[0, 1, 1]).indices_into(&[0.5, 1.5, 2.5], &mut indices, &mut count)?;
+    /// assert_eq!((indices, count), ([1, 2, 0, 0], [2]));
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
     pub fn indices_into<I, X, O, N>(self, items: &X, indices: &mut O, count: &mut N) -> Result<(), Error>
     where
         I: Index,
@@ -359,7 +373,7 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
 
     /// Returns the selected items, and the payload of each, in new memory of exactly that length.
     ///
-    /// On the device it waits for the count.
+    /// On the device the call waits for the count.
     ///
     /// ```
     /// # use parascan::{Above, compact};

@@ -56,18 +56,24 @@ pub fn expand<O: Index>() -> Expand<O> {
 ///
 /// # Waiting
 /// On the device the calls into the caller's memory return when the work is on the stream, and
-/// never wait for it. [`run`](Expand::run) waits for the first and the last offset.
+/// never wait for it. [`run`](Expand::run) waits for the first and the last offset. The first use
+/// in a process loads kernels, as for a [`Scan`](crate::Scan).
 ///
 /// # Errors
 /// | error | cause |
 /// |---|---|
-/// | [`Error::Size`] | no offset at all; on the host an output that is too short |
+/// | [`Error::Size`] | no offset at all; positions shorter than the output |
+/// | [`Error::Size`] on the host | an output that is too short |
 /// | [`Error::TooLong`] | more segments or outputs than the index type counts |
 /// | [`Error::TooLong`] on the device | an output's capacity is more than the index type counts |
 /// | [`Error::OutOfMemory`] | memory |
 /// | as for a [`Scan`](crate::Scan) | device, context, capture, driver, compiler |
 ///
 /// Nothing has been written when a call returns an error.
+///
+/// # Source
+/// Load-balancing search: Baxter, "moderngpu" (2013); Merrill and Garland, "Merge-Based Parallel
+/// Sparse Matrix-Vector Multiplication" (2016).
 #[derive(Debug)]
 #[must_use = "nothing is done until `run` or a call that ends in `into`"]
 pub struct Expand<O, W = Anywhere> {
@@ -107,7 +113,7 @@ impl<O: Index, W> Expand<O, W> {
 
     /// Returns the segment of each item in new memory.
     ///
-    /// On the device it waits for the first and the last offset.
+    /// On the device the call waits for the first and the last offset.
     pub fn run<I, X>(self, offsets: &X) -> Result<<X::Place as Place>::Indices<I>, Error>
     where
         I: Index,
@@ -124,6 +130,14 @@ impl<O: Index, W> Expand<O, W> {
     }
 
     /// Writes the segment of each item into the caller's memory.
+    ///
+    /// ```
+    /// # use parascan::expand;
+    /// let (offsets, mut segments) = ([0_u64, 2, 2, 5], [9_u32; 4]);
+    /// expand::<u64>().run_into(&offsets[1..], &mut segments)?; // the last two segments
+    /// assert_eq!(segments, [1, 1, 1, 9]);
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
     pub fn run_into<I, X, Q>(self, offsets: &X, segments: &mut Q) -> Result<(), Error>
     where
         I: Index,
@@ -219,7 +233,8 @@ impl<O: Index, W> Expand<O, W> {
     }
 }
 
-/// The number of outputs of the first `n` segments. On the device it waits for the first offset and their last one.
+/// The number of outputs of the first `n` segments. On the device the call waits for the first
+/// offset and their last one.
 ///
 /// # Errors
 /// [`Error::Size`] without offsets, and [`Error::TooLong`] if `I` does not count the outputs or the

@@ -69,19 +69,25 @@ pub fn offsets<S: Size, O: Index>() -> Offsets<S, O> {
 ///
 /// # Waiting
 /// On the device [`run_into`](Offsets::run_into) returns when the work is on the stream, and never
-/// waits for it. [`run`](Offsets::run) waits for the total.
+/// waits for it. [`run`](Offsets::run) waits for the total. The first use of the two types in a
+/// process loads kernels, as for a [`Scan`](crate::Scan).
 ///
 /// # Errors
 /// | error | cause |
 /// |---|---|
 /// | [`Error::Align`] | an alignment that is not a power of two up to 2^32 |
 /// | [`Error::Overflow`] | a total that does not fit `O`; on the device, if the call waits for it |
-/// | [`Error::Size`] | outputs that are too short |
+/// | [`Error::Size`] | offsets or total that are too short |
+/// | [`Error::TooLong`] on the device | more sizes than a grid of blocks takes |
 /// | [`Error::OutOfMemory`] | memory |
 /// | as for a [`Scan`](crate::Scan) | device, context, capture, driver, compiler |
 ///
 /// Nothing has been written into the caller's memory when a call returns an error. Length zero is
 /// valid.
+///
+/// # Source
+/// Allocation by prefix sum: Blelloch, "Prefix Sums and Their Applications" (1990). Tiles are joined
+/// as in a [`Scan`](crate::Scan).
 #[derive(Debug)]
 #[must_use = "nothing is done until `run` or `run_into`"]
 pub struct Offsets<S, O, W = Anywhere> {
@@ -139,8 +145,16 @@ impl<S: Size, O: Index, W: AnySite> Offsets<S, O, W> {
 
     /// Returns the offsets in new memory.
     ///
-    /// On the device it waits for the total, and returns [`Error::Overflow`] if that does not fit
-    /// `O`.
+    /// ```
+    /// # use parascan::{Error, offsets};
+    /// let sizes = [u32::MAX, 1];
+    /// assert_eq!(offsets::<u32, u64>().run(&sizes)?, [0, u32::MAX as u64]);
+    /// assert!(matches!(offsets::<u32, u32>().run(&sizes), Err(Error::Overflow { .. }))); // the total, 2^32
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
+    ///
+    /// On the device the call waits for the total, and returns [`Error::Overflow`] if that does not
+    /// fit `O`.
     pub fn run<X>(self, sizes: &X) -> Result<<X::Place as Place>::Indices<O>, Error>
     where
         X: Source<S> + ?Sized,

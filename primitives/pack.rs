@@ -61,7 +61,8 @@ pub fn pack<T: Pod, O: Index>() -> Pack<T, O> {
 ///
 /// # Waiting
 /// On the device [`run_into`](Pack::run_into) returns when the work is on the stream, and never
-/// waits for it. [`run`](Pack::run) waits for the total.
+/// waits for it. [`run`](Pack::run) waits for the total. The first use in a process loads kernels,
+/// as for a [`Scan`](crate::Scan).
 ///
 /// # Errors
 /// | error | cause |
@@ -69,7 +70,8 @@ pub fn pack<T: Pod, O: Index>() -> Pack<T, O> {
 /// | [`Error::Size`] | begins, offsets or total that are too short |
 /// | [`Error::Size`] on the host | an output that is too short, a segment past the items' end |
 /// | [`Error::ItemSize`] | on the device, items that are not 1 to 16 bytes |
-/// | [`Error::Overflow`] | a total that does not fit `O` |
+/// | [`Error::Overflow`] | a total that does not fit `O`; on the device, if the call waits for it |
+/// | [`Error::TooLong`] on the device | more segments or output bytes than a grid of blocks takes |
 /// | as for [`Offsets`](crate::Offsets) | memory, device, context, capture, driver, compiler |
 ///
 /// Nothing has been written when a call returns an error, with one exception: if the driver refuses
@@ -78,8 +80,9 @@ pub fn pack<T: Pod, O: Index>() -> Pack<T, O> {
 /// Length zero is valid.
 ///
 /// # Source
-/// Merrill and Garland, "Merge-Based Parallel Sparse Matrix-Vector Multiplication" (2016): segments
-/// and their items form one sequence of work, divided evenly.
+/// Load-balancing search: Baxter, "moderngpu" (2013); Merrill and Garland, "Merge-Based Parallel
+/// Sparse Matrix-Vector Multiplication" (2016). Segments and their items form one sequence of work,
+/// divided evenly.
 #[derive(Debug)]
 #[must_use = "nothing is packed until `run` or `run_into`"]
 pub struct Pack<T, O, W = Anywhere> {
@@ -126,7 +129,7 @@ impl<T: Pod + Send + Sync, O: Index, W> Pack<T, O, W> {
     /// Returns the packed items, and the offsets with the total, in new memory of exactly that
     /// length.
     ///
-    /// On the device it waits for the total, and zeros the items before the gather.
+    /// On the device the call waits for the total, and zeros the new memory before the gather.
     #[allow(clippy::type_complexity)]
     pub fn run<S, X, B, Z>(
         mut self,

@@ -26,6 +26,9 @@ const NAME: &str = "partition";
 /// let (mut both, mut count) = ([0; 5], [0]);
 /// partition::<i32>().keep(Below(3)).run_into(&[5, 1, 4, 2, 3], &mut both, &mut count)?;
 /// assert_eq!((both, count), ([1, 2, 5, 4, 3], [2]));
+///
+/// let (both, selected) = partition::<i32>().bits::<u32, _>(&[0b10100]).run(&[5, 1, 4, 2, 3])?;
+/// assert_eq!(both.split_at(selected), (&[4, 3][..], &[5, 1, 2][..]));
 /// # Ok::<(), parascan::Error>(())
 /// ```
 pub fn partition<T: Pod>() -> Partition<T> {
@@ -39,9 +42,9 @@ pub fn partition<T: Pod>() -> Partition<T> {
 /// | [`run`](Partition::run), [`run_into`](Partition::run_into) | one buffer: selected, rejected |
 /// | [`run_apart_into`](Partition::run_apart_into) | two buffers: selected items, rejected items |
 ///
-/// Items, `count`, waiting, errors and panics are as for a [`Compact`](crate::Compact), with one
-/// exception: if the driver refuses the second of two launches ([`Error::Driver`]), `count` has
-/// been written.
+/// Items, `count`, waiting, errors and panics are as for a [`Compact`](crate::Compact), with two
+/// exceptions. One buffer of another length than the items is [`Error::Length`]. If the driver
+/// refuses the second of two launches ([`Error::Driver`]), `count` has been written.
 ///
 /// # Cost
 /// For n items of b bytes; flags add n bytes and bits n / 8 to each read:
@@ -55,7 +58,15 @@ pub fn partition<T: Pod>() -> Partition<T> {
 ///
 /// In one buffer the rejected items begin where the selected ones end, which is known only when all
 /// items are counted. In the second row the blocks of the launch wait for each other, so the launch
-/// starts when the device has room for all of them.
+/// starts when the device has room for all of them. If the driver refuses it, since the stream has
+/// only a part of the device, the call makes the two launches of the last rows.
+///
+/// On the host one buffer moves 3 n b bytes by predicate and 2 n b by flags or bits, and n / 8
+/// bytes of new memory keep the selection. So do two buffers if one of them is shorter than the
+/// items.
+///
+/// # Source
+/// As a [`Compact`](crate::Compact).
 #[derive(Debug)]
 #[must_use = "a partition does nothing until it is run"]
 pub struct Partition<T, C = Unchosen, S = Anywhere> {
@@ -110,7 +121,7 @@ impl<T: Pod + Send + Sync, C, S> Partition<T, C, S> {
     /// Returns the selected items, then the rejected ones, in new memory, and the number of
     /// selected items.
     ///
-    /// On the device it waits for that number.
+    /// On the device the call waits for that number.
     ///
     /// ```
     /// # use parascan::{Below, partition};
@@ -155,7 +166,8 @@ impl<T: Pod + Send + Sync, C, S> Partition<T, C, S> {
     /// Writes the selected items into one buffer and the rejected items into another.
     ///
     /// `count` gets the number of selected items. Each buffer must have room for its part. On the
-    /// device nothing is written past the end of a buffer that is too short, and `count` tells.
+    /// device nothing is written past the end of a buffer that is too short; `count` and n -
+    /// `count` are the lengths that the buffers need.
     ///
     /// ```
     /// # use parascan::{Below, partition};

@@ -14,15 +14,15 @@ const NAME: &str = "position";
 const NO_LENGTH: &str = "a position takes no `.len()`: no items have none";
 
 impl<Op: Operator<T> + Extremum, T: Element, S> Reduce<Op, T, S> {
-    /// Returns the index of the first item that is the result: arg-max and arg-min. On the device it
-    /// waits for it.
+    /// Returns the index of the first item that is the result: arg-max and arg-min. On the device
+    /// the call waits for the index.
     ///
-    /// Any NaN counts as the result if the result is NaN. [`init`](Reduce::init) has no position and
-    /// is not looked at.
+    /// Any NaN counts as the result if the result is NaN. [`init`](Reduce::init) has no position
+    /// and is not compared.
     ///
     /// The device reads n items once, in one launch. The host reads them at most twice.
     ///
-    /// It takes no [`len`](Self::len): no items have no position.
+    /// A position takes no [`len`](Self::len), since no items have no position.
     ///
     /// ```compile_fail,E0080
     /// # use parascan::{Max, reduce};
@@ -60,7 +60,8 @@ impl<Op: Operator<T> + Extremum, T: Element, S> Reduce<Op, T, S> {
         }
     }
 
-    /// Writes the index into the first item of the caller's memory. On the device it does not wait.
+    /// Writes the index into the first item of the caller's memory. On the device the call does not
+    /// wait.
     ///
     /// # Errors
     /// Those of [`position`](Reduce::position), and [`Error::Size`] for an output without room for one

@@ -255,6 +255,13 @@ comparisons! {
     /// Selects items equal to the value; -0 equals 0, and no float equals NaN.
     Equal(value: T): keeps |x| x == value, keys value.keys(), complement false;
     /// Selects items not equal to the value; no float equals NaN.
+    ///
+    /// ```
+    /// # use parascan::{NotEqual, compact};
+    /// let nonzero = compact::<f32>().keep(NotEqual(0.0)).indices::<u32, _>(&[-0.0, f32::NAN, 1.0])?;
+    /// assert_eq!(nonzero, [1, 2]);
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
     NotEqual(value: T): keeps |x| x != value, keys value.keys(), complement true;
     /// Selects items between two values, both included.
     Within(least: T, most: T): keeps |x| x >= least && x <= most,
@@ -262,6 +269,12 @@ comparisons! {
     /// Selects items not equal to zero, NaN included.
     NonZero: keeps |x| x != T::ZERO, keys T::ZERO.keys(), complement true;
     /// Selects items that are neither infinite nor NaN.
+    ///
+    /// ```
+    /// # use parascan::{Finite, compact};
+    /// assert_eq!(compact::<f64>().keep(Finite).run(&[1.0, f64::NAN, f64::INFINITY, 2.0])?, [1.0, 2.0]);
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
     Finite: keeps |x| x.is_finite(), keys Some(T::FINITE), complement false;
 }
 

@@ -149,7 +149,7 @@ impl<Op: Operator<T>, T: Element, S> Reduce<Op, T, S> {
 // ---- running
 
 impl<Op: Operator<T>, T: Element, S> Reduce<Op, T, S> {
-    /// Returns the result. On the device it waits for it.
+    /// Returns the result. On the device the call waits for it.
     ///
     /// ```
     /// # use parascan::{Error, Last, Max, Min, reduce};

@@ -15,7 +15,8 @@ use std::sync::Arc;
 
 const NAME: &str = "reduce";
 
-/// Reductions by heads. Only they tell how many segments there are.
+/// Reductions by head flags, head bits or keys. Only these tell how many segments there are, so the
+/// call finds their number.
 ///
 /// Flags, bits and keys lie in the same memory as the items, host or device.
 impl<Op: Operator<T>, T: Element, S> Reduce<Op, T, S> {
@@ -84,7 +85,7 @@ impl<Op: Operator<T>, T: Element, S> Reduce<Op, T, S> {
 ///
 /// # The count
 /// `count` is one `u64` in the same memory as the items. The call writes the number of segments
-/// there, so on the device it need not wait for it.
+/// there, so on the device the call need not wait.
 ///
 /// **A count greater than the output's length means that the output was too short.** On the device
 /// nothing is written past its end then. On the host the call returns [`Error::Size`] and writes
@@ -92,10 +93,10 @@ impl<Op: Operator<T>, T: Element, S> Reduce<Op, T, S> {
 ///
 /// # Cost
 /// Items and flags, bits or keys are read once, and m results are written; by
-/// [`run_with_keys_into`](RunReduce::run_with_keys_into) m keys are read again and written. All threads
-/// have equally many items, however long segments are. On the device that is one launch, for any n.
-/// [`run`](RunReduce::run) reads and writes the m results again. The host keeps up to 24 bytes a segment
-/// meanwhile.
+/// [`run_with_keys_into`](RunReduce::run_with_keys_into) m keys are read again and written. All
+/// threads have equally many items, however long segments are. On the device that is one launch,
+/// for any n. [`run`](RunReduce::run) reads and writes the m results again. On the host a call
+/// keeps up to 24 bytes a segment until it returns.
 ///
 /// # Waiting
 /// On the device the calls into the caller's memory never wait. [`run`](RunReduce::run) waits for the
@@ -110,13 +111,17 @@ impl<Op: Operator<T>, T: Element, S> Reduce<Op, T, S> {
 /// |---|---|
 /// | [`Error::Size`] | flags, bits, keys or count too short; keys' output shorter than the results' |
 /// | [`Error::Size`] on the host | an output that is too short |
-/// | [`Error::ItemSize`] on the device | keys of more than 16 bytes |
+/// | [`Error::ItemSize`] on the device | keys of no bytes, or of more than 16 |
+/// | [`Error::TooLong`] on the device | more tiles than a grid has blocks |
 /// | as for a [`Reduce`] | element, device, context, capture, driver, compiler |
 ///
 /// Nothing has been written when a call returns an error. Length zero is valid, and has no segments.
 ///
 /// # Panics
 /// Only if the operator panics, on host data. The panic reaches the caller.
+///
+/// # Source
+/// Schwartz, "Ultracomputers" (1980): a tile in which a segment begins ignores the tiles before it.
 #[derive(Debug)]
 #[must_use = "nothing is done until `run` or `run_into`"]
 pub struct RunReduce<Op, T, C, S = Anywhere> {
@@ -178,7 +183,8 @@ impl<Op: Operator<T>, T: Element, C, S> RunReduce<Op, T, C, S> {
 // ---- running
 
 impl<Op: Operator<T>, T: Element, C, S> RunReduce<Op, T, C, S> {
-    /// Returns the results in new memory, one item a segment. On the device it waits for their number.
+    /// Returns the results in new memory, one item a segment. On the device the call waits for
+    /// their number.
     ///
     /// ```
     /// # use parascan::{Sum, reduce, unique};

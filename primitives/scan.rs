@@ -50,11 +50,14 @@ pub fn scan<Op: Operator<T>, T: Element>() -> Scan<Op, T> {
 /// | [`Strategy::PrefixServer`], [`Strategy::LookBack`], [`Strategy::Chained`] | 2 n: n read, n written | 1, for any n |
 /// | [`Strategy::Hierarchical`] | 3 n to 4 n | several, depending on n |
 ///
+/// On the host n items are read and n written. The calling thread alone scans inputs of up to
+/// 256 KiB; the threads of rayon's current pool share longer ones.
+///
 /// # Waiting
 /// On host data a call returns when the work is done. On device data it returns when the work is on
 /// the stream, and never waits for it. The first use of an operator and element type in a process
-/// loads kernels: it waits for the driver, and for the compiler if they are not embedded; the
-/// compiler makes all kernels at the same time. [`prepare`](Scan::prepare) loads them ahead.
+/// loads kernels: the call waits for the driver, and for the compiler if they are not embedded,
+/// which makes all of them at the same time. [`prepare`](Scan::prepare) loads them ahead.
 ///
 /// # Same bits
 /// Operands are combined in scan order; no operator is assumed to be commutative. Their grouping
@@ -67,7 +70,8 @@ pub fn scan<Op: Operator<T>, T: Element>() -> Scan<Op, T> {
 /// | error | cause |
 /// |---|---|
 /// | [`Error::Length`] | input and output differ in length |
-/// | [`Error::Strategy`] | a strategy other than [`Strategy::Auto`] on host data |
+/// | [`Error::Strategy`] | on host data a strategy other than [`Strategy::Auto`] |
+/// | [`Error::Strategy`] | with [`len`](Scan::len) one other than that for which `Auto` stands |
 /// | [`Error::ElementSize`], [`Error::TooLong`] | an element or a length that no kernel takes |
 /// | [`Error::WrongDevice`] | a buffer of another device than the stream's |
 /// | [`Error::WrongContext`] | a buffer of another context than the stream's |
@@ -80,6 +84,15 @@ pub fn scan<Op: Operator<T>, T: Element>() -> Scan<Op, T> {
 ///
 /// # Panics
 /// Only if the operator panics, on host data. The panic reaches the caller.
+///
+/// # Source
+/// - Single pass: Merrill and Garland, "Single-pass Parallel Prefix Scan with Decoupled Look-back"
+///   (2016). The host reverses the direction: see [`cpu::hand_over`]. On the device [`Strategy`]
+///   says how tiles are joined, and names the papers.
+/// - Lanes of a warp, and of a vector on the host: Kogge and Stone, "A Parallel Algorithm for the
+///   Efficient Solution of a General Class of Recurrence Equations" (1973).
+/// - Runs of a tile on the host: Chatterjee, Blelloch and Zagha, "Scan Primitives for Vector
+///   Computers" (1990).
 #[derive(Debug)]
 #[must_use = "a scan does nothing until `run`, `run_into` or `run_in_place`"]
 pub struct Scan<Op, T, S = Anywhere> {
@@ -165,6 +178,12 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
     }
 
     /// The algorithm on the device. The default, [`Strategy::Auto`], is the fastest.
+    ///
+    /// ```
+    /// # use parascan::{Block, Error, Strategy, Sum, scan};
+    /// let sum = scan::<Sum, i32>().strategy(Strategy::LookBack(Block::WarpShuffles));
+    /// assert!(matches!(sum.run(&[1, 2, 3]), Err(Error::Strategy { .. }))); // data on the host
+    /// ```
     pub fn strategy(mut self, strategy: Strategy) -> Self {
         self.options.strategy = strategy;
         self

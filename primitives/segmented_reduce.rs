@@ -68,14 +68,15 @@ impl<Op: Operator<T>, T: Element, S> Reduce<Op, T, S> {
 /// # Cost
 /// Each item, offset and result moves once. On the device that is one launch, for any n:
 ///
-/// | segments | who folds them | what the time depends on |
+/// | segments | folded by | the time depends on |
 /// |---|---|---|
 /// | rows of up to 128 KiB, 64 or more of up to 256 KiB | some lanes, a warp or a block each | the bytes |
-/// | by offsets of up to 8 MiB of items, unless many and short | a warp or a block each; the longest are shared | how unlike they are |
+/// | by offsets of up to 8 MiB of items, unless many and short | a warp or a block each; the longest are shared | how unequal they are |
 /// | others | all warps, with equally many items each | the bytes |
 ///
-/// Blocks of others of up to 256 KiB read the items of a segment again that lie before theirs, so one long segment
-/// among short ones takes up to twice as long.
+/// In the last row, of up to 2^16 items of at most 4 bytes (2^15 of 8, 2^14 of wider ones), a block
+/// whose first segment began in an earlier block reads that segment's items again, from its begin.
+/// So one long segment among short ones takes up to twice as long.
 ///
 /// # Waiting
 /// No call waits for the device. The first use of an operator and element type in a process loads
@@ -102,6 +103,10 @@ impl<Op: Operator<T>, T: Element, S> Reduce<Op, T, S> {
 ///
 /// # Panics
 /// Only if the operator panics, on host data. The panic reaches the caller.
+///
+/// # Source
+/// Schwartz, "Ultracomputers" (1980): where several warps, or tiles on the host, share a segment,
+/// each hands on a pair of a value and a flag.
 #[derive(Debug)]
 #[must_use = "nothing is done until `run` or `run_into`"]
 pub struct SegmentedReduce<Op, T, C, S = Anywhere> {

@@ -129,8 +129,9 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
 ///
 /// - Rows of up to 32 KiB, and 64 or more rows of up to 64 KiB, are scanned by some lanes, a warp or a block
 ///   each. That takes less time. In reverse they are not.
-/// - Blocks of inputs of up to 256 KiB read the items of a segment again that lie before theirs. So one long
-///   segment among short ones takes up to twice as long.
+/// - By offsets, of up to 2^16 items of at most 4 bytes (2^15 of 8, 2^14 of wider ones), a block
+///   whose first segment began in an earlier block reads that segment's items again, from its
+///   begin. So one long segment among short ones takes up to twice as long.
 ///
 /// # Waiting
 /// As a [`Scan`].
@@ -149,9 +150,9 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
 /// | [`Error::Size`] | a last row that is not whole; flags, bits or keys too short; no offset |
 /// | [`Error::Size`] on the host | an offset past the items |
 /// | [`Error::Descending`] on the host | an offset that is less than the one before it |
-/// | [`Error::ItemSize`] on the device | keys of more than 16 bytes |
+/// | [`Error::ItemSize`] on the device | keys of no bytes, or of more than 16 |
 /// | [`Error::Strategy`] | a strategy other than [`Strategy::Auto`](crate::Strategy::Auto) |
-/// | as for a [`Scan`] | device, context, capture, driver, compiler |
+/// | as for a [`Scan`] | element, length, device, context, capture, driver, compiler |
 ///
 /// Nothing has been written when a call returns an error. Length zero is valid. On the device
 /// offsets are not checked: if they descend or reach past the items, the outputs are unspecified,

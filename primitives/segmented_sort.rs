@@ -124,17 +124,18 @@ impl<K: SortKey, S> Sort<K, S> {
 /// | up to 16384 keys | by a block in shared memory, in bins by interpolation | 2 n (b + p) |
 /// | more | partition steps to such segments | n (b + 2 (b + p)) more a step |
 ///
-/// Up to 16384 is up to 6656 to 13312 for keys of 8 bytes or a payload of as many, and up to some 4608 on
-/// devices whose blocks have less than 227 KiB of shared memory. A step divides a segment by up to 256, so
-/// random keys take one step up to 10^6 keys and two up to 10^8. Keys of any kind take at most a step for
-/// each 4 bits.
+/// The limit of 16384 keys is 6656 to 13312 for keys of 8 bytes or a payload of 8 and more. It is
+/// 2560 to 4608 on devices whose blocks have less than 227 KiB of shared memory. A step divides a
+/// segment by up to 256, so random keys take one step up to 10^6 keys and two up to 10^8. Skewed
+/// keys take more steps, at most one for each 4 bits.
 ///
-/// Offsets, flags, bits or keys are read once, and become head bits: n / 8 bytes, or 3 n / 8 if segments may
-/// be long. Rows of 257 to 16384 keys need none.
+/// Offsets, flags, bits or segment keys are read once, and become head bits: n / 8 bytes, or
+/// 3 n / 8 if segments may be long. Rows of 257 keys up to the limit need none.
 ///
-/// Blocks have about equally many keys, so the time depends little on how the lengths are mixed. There is
-/// one launch for the segments of each of these lengths, and one for all partition steps. Rows of 257 to
-/// 16384 keys take one launch in all.
+/// Blocks have about equally many keys, so the time depends little on how the lengths are mixed.
+/// There is one launch that makes the head bits, one for all partition steps, and one for the
+/// segments of each range of lengths that may occur. Rows of 257 keys up to the limit take one
+/// launch in all.
 ///
 /// On the host a thread sorts a segment of up to 32 768 keys; all threads sort a longer one.
 ///
@@ -142,11 +143,12 @@ impl<K: SortKey, S> Sort<K, S> {
 /// | call on the device | scratch bytes |
 /// |---|---|
 /// | rows of up to 256 keys | n / 8 and a little more |
-/// | of up to 16384, or less as above | none |
+/// | rows of 257 keys up to the limit | none |
 /// | others | n (b + p + 2), for keys of 8 bytes n (b + p + 3); for indices n b more |
 ///
 /// # Waiting
-/// As a [`Sort`]: no call waits for the device, so any can be captured into a graph.
+/// As a [`Sort`]: no call waits for the device. Kernels read where segments begin, so a graph of a
+/// call may be replayed with other offsets, flags, bits or segment keys in the same memory.
 ///
 /// # Errors
 /// | error | cause |
@@ -154,7 +156,7 @@ impl<K: SortKey, S> Sort<K, S> {
 /// | [`Error::Size`] | a last row that is not whole; flags, bits or keys too short; no offset |
 /// | [`Error::Size`] on the host | an offset past the keys |
 /// | [`Error::Descending`] on the host | an offset that is less than the one before it |
-/// | [`Error::ItemSize`] on the device | segment keys of more than 16 bytes |
+/// | [`Error::ItemSize`] on the device | segment keys of no bytes, or of more than 16 |
 /// | as for a [`Sort`] | lengths, payload, bits, memory, device, context, capture, driver, compiler |
 ///
 /// Nothing has been written when a call returns an error, with the exception that a [`Sort`] has. On
@@ -167,6 +169,7 @@ impl<K: SortKey, S> Sort<K, S> {
 ///   (2017).
 /// - Bins: Neubert, "The Flashsort1 Algorithm" (1998).
 /// - Networks: Batcher, "Sorting Networks and Their Applications" (1968).
+/// - Long segments on the host: as a [`Sort`].
 #[derive(Debug)]
 #[must_use = "nothing is sorted until it is run"]
 pub struct SegmentedSort<K, C, S = Anywhere> {
@@ -366,6 +369,15 @@ impl<K: SortKey, C, S> SegmentedSort<K, C, S> {
     }
 
     /// Sorts the keys in place, and moves the payload of each with it.
+    ///
+    /// ```
+    /// # use parascan::sort;
+    /// let (mut scores, mut names) = ([0.5, 2.0, 7.0, 9.0], *b"abcd");
+    /// let by_score = sort::<f32>().descending().segments(&[0_u32, 2, 4]);
+    /// by_score.run_pairs_in_place(&mut scores, &mut names)?;
+    /// assert_eq!((scores, names), ([2.0, 0.5, 9.0, 7.0], *b"badc"));
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
     pub fn run_pairs_in_place<V, X, Y>(self, keys: &mut X, payload: &mut Y) -> Result<(), Error>
     where
         V: Pod + Send + Sync,
@@ -380,6 +392,12 @@ impl<K: SortKey, C, S> SegmentedSort<K, C, S> {
 
     /// Returns the source index of each key of the sorted order, counted from the first key of all;
     /// the keys do not move.
+    ///
+    /// ```
+    /// # use parascan::sort;
+    /// assert_eq!(sort::<i32>().rows(3).indices::<u32, _>(&[3, 1, 2, 7, 9, 8])?, [1, 2, 0, 3, 5, 4]);
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
     pub fn indices<I, X>(self, keys: &X) -> Result<<X::Place as Place>::Indices<I>, Error>
     where
         I: Index,

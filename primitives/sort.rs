@@ -140,7 +140,7 @@ pub fn sort<K: SortKey>() -> Sort<K> {
 /// | error | cause |
 /// |---|---|
 /// | [`Error::Length`] | keys and output, or indices, differ in length |
-/// | [`Error::Size`] | a payload or second buffer shorter than the keys |
+/// | [`Error::Size`] | a payload, its output or a second buffer shorter than the keys |
 /// | [`Error::ItemSize`] | a payload of no bytes, or of more than 16 |
 /// | [`Error::Bits`] | bits that keys do not have |
 /// | [`Error::TooLong`] | more keys than the index type counts, or on the device more than 2^40 |
@@ -157,6 +157,9 @@ pub fn sort<K: SortKey>() -> Sort<K> {
 ///   (2022).
 /// - Buckets: Stehle and Jacobsen, "A Memory Bandwidth-Efficient Hybrid Radix Sort on GPUs" (2017).
 /// - Buckets of frequent keys: Sanders and Winkel, "Super Scalar Sample Sort" (2004).
+/// - On the host, one partition and then the cache: Polychroniou and Ross, "A Comprehensive Study of
+///   Main-Memory Partitioning" (2014). Write-combining buffers: Satish et al., "Fast Sort on CPUs
+///   and GPUs" (2010).
 #[derive(Debug)]
 #[must_use = "nothing is sorted until it is run"]
 pub struct Sort<K, S = Anywhere> {
@@ -503,6 +506,14 @@ impl<K: SortKey, S> Sort<K, S> {
 
     /// Writes the source index of each key of the sorted order into the caller's memory, as long as
     /// the keys.
+    ///
+    /// ```
+    /// # use parascan::sort;
+    /// let mut best = [0_u32; 3];
+    /// sort::<f64>().descending().indices_into(&[0.5, 2.0, 1.0], &mut best)?;
+    /// assert_eq!(best, [1, 2, 0]);
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
     pub fn indices_into<I, X, O>(self, keys: &X, indices: &mut O) -> Result<(), Error>
     where
         I: Index,

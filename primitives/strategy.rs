@@ -49,7 +49,7 @@ pub enum Strategy {
     Auto,
     /// Three kernels: the first computes the aggregates of all tiles, the second scans them (by the
     /// same kernels, recursively), the third scans every tile from its prefix. No block waits for
-    /// another.
+    /// another (Merrill and Grimshaw 2009, "Parallel Scan for Stream Architectures").
     ///
     /// The library's own blocks read the input twice: 3 n items are moved. The textbook's blocks do
     /// the first half of their network in the first kernel and the second half in the third. Each

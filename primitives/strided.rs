@@ -81,9 +81,10 @@ impl<K: SortKey, S> SegmentedSort<K, Rows, S> {
 /// What lies between rows is neither used nor written. It may be missing behind the last row.
 ///
 /// # Cost
-/// The rows are copied side by side, and results back to their places: beside the bytes of the call
-/// without a stride that is 2 n items more for n items in rows, and 2 n more for `run_into` and in
-/// place. On the device rows of few bytes are copied slowly.
+/// A call copies the rows side by side. For n items in rows that is 2 n items moved, beside those of
+/// the call without a stride. `run_into` and the calls in place copy the results back to their
+/// places, which is 2 n more; a reduction has no such copy. A payload is copied likewise. On the
+/// device rows of few bytes are copied slowly.
 ///
 /// By `len` all rows are copied whatever the number is, and those behind it are written back unchanged.
 /// `run_into` also copies the output's rows first, 2 n items more.
@@ -104,6 +105,21 @@ impl<K: SortKey, S> SegmentedSort<K, Rows, S> {
 /// | as without a stride | all others |
 ///
 /// Nothing has been written when a call returns an error.
+///
+/// # Example
+/// ```
+/// use parascan::{Sum, reduce, scan, sort};
+///
+/// let wide = [1, 2, 7, 3, 4, 7]; // two columns of three
+/// let (mut sums, mut totals) = ([0; 6], [0; 2]);
+/// scan::<Sum, i32>().rows(2).stride(3).run_into(&wide, &mut sums)?;
+/// assert_eq!(sums, [1, 3, 0, 3, 7, 0]); // as wide as the input
+/// reduce::<Sum, i32>().rows(2).stride(3).run_into(&wide, &mut totals)?;
+/// assert_eq!(totals, [3, 7]);
+/// let (keys, names) = sort::<i32>().descending().rows(2).stride(3).run_pairs(&wide, b"ab-cd-")?;
+/// assert_eq!((&keys[..], &names[..]), (&[2, 1, 4, 3][..], &b"badc"[..]));
+/// # Ok::<(), parascan::Error>(())
+/// ```
 #[derive(Debug)]
 #[must_use = "nothing is done until it is run"]
 pub struct Strided<B> {

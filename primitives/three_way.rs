@@ -22,7 +22,9 @@ const NAME: &str = "three-way partition";
 /// order.
 ///
 /// `counts` are two `u64` in the same memory as the items: the lengths of the first and of the
-/// second part. Cost, waiting and errors are as for a [`Partition`].
+/// second part. Cost, waiting and errors are as for a [`Partition`]. On the host each predicate
+/// reads all items, then the parts are moved one after the other; 3 n / 8 bytes of new memory keep
+/// the selection.
 ///
 /// # Example
 /// ```
@@ -86,7 +88,7 @@ impl<T: Element, P: Predicate<T>, Q: Predicate<T>, S: AnySite> ThreeWay<T, P, Q,
     /// Returns the three parts, one after the other, in new memory, and the lengths of the first
     /// two.
     ///
-    /// On the device it waits for these lengths.
+    /// On the device the call waits for these lengths.
     ///
     /// ```
     /// # use parascan::{Below, Equal, partition};
@@ -128,7 +130,7 @@ impl<T: Element, P: Predicate<T>, Q: Predicate<T>, S: AnySite> ThreeWay<T, P, Q,
     /// Writes the three parts into three buffers.
     ///
     /// Each buffer must have room for its part. On the device nothing is written past the end of a
-    /// buffer that is too short, and `counts` tells.
+    /// buffer that is too short; the lengths that the buffers need follow from `counts`.
     ///
     /// ```
     /// # use parascan::{Below, Equal, partition};

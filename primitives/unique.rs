@@ -34,8 +34,9 @@ pub fn unique<T: Ordered>() -> Unique<T> {
 /// The first item of each run of equal neighbours: options, and the calls that run it. Made by
 /// [`unique`].
 ///
-/// This is a [compaction](Compact) by comparison with the item before. Its calls, `count`, cost,
-/// waiting and errors are those of [`Compact`].
+/// This is a [compaction](Compact) by comparison with the item before. Its calls, `count`, waiting,
+/// errors and source are those of [`Compact`]. Its cost is that by predicate: for n items of b
+/// bytes in m runs, (n + m) b bytes are moved.
 #[derive(Debug)]
 #[must_use = "nothing is done until it is run"]
 pub struct Unique<T, S = Anywhere> {
@@ -49,6 +50,17 @@ site_methods! { impl[T: Ordered] Unique<T; S> { append, item } }
 
 impl<T: Ordered, S> Unique<T, S> {
     /// Appends to the items that the output already holds, as [`Compact::append`] does.
+    ///
+    /// Items are compared with those of the same call only.
+    ///
+    /// ```
+    /// # use parascan::unique;
+    /// let (mut output, mut count) = ([0; 6], [0]);
+    /// unique::<i32>().run_into(&[1, 1, 2], &mut output, &mut count)?;
+    /// unique::<i32>().append().run_into(&[2, 3, 3], &mut output, &mut count)?;
+    /// assert_eq!((output, count), ([1, 2, 2, 3, 0, 0], [4]));
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
     pub fn append(mut self) -> Self {
         self.append = true;
         self
@@ -107,7 +119,7 @@ impl<T: Ordered, S: AnySite> Unique<T, S> {
 impl<T: Ordered, S> Unique<T, S> {
     /// Returns the first item of each run in new memory of exactly that length.
     ///
-    /// On the device it waits for the count.
+    /// On the device the call waits for the count.
     pub fn run<X>(self, items: &X) -> Result<X::Owned, Error>
     where
         X: Source<T> + ?Sized,
@@ -129,6 +141,16 @@ impl<T: Ordered, S> Unique<T, S> {
     }
 
     /// Moves the first item of each run to the front of the items' own memory.
+    ///
+    /// ```
+    /// # use parascan::{sort, unique};
+    /// let (mut words, mut count) = (vec![7, 2, 7, 2, 2], [0]);
+    /// sort::<u32>().run_in_place(&mut words)?;
+    /// unique::<u32>().run_in_place(&mut words, &mut count)?;
+    /// words.truncate(count[0] as usize);
+    /// assert_eq!(words, [2, 7]);
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
     pub fn run_in_place<X, N>(self, items: &mut X, count: &mut N) -> Result<(), Error>
     where
         X: Source<T> + Destination<T, <X as Source<T>>::Place> + ?Sized,
@@ -140,7 +162,13 @@ impl<T: Ordered, S> Unique<T, S> {
 
     /// Returns the index at which each run begins, in new memory.
     ///
-    /// On the device it waits for the count.
+    /// On the device the call waits for the count.
+    ///
+    /// ```
+    /// # use parascan::unique;
+    /// assert_eq!(unique::<u8>().indices::<u32, _>(b"aabcc")?, [0, 2, 3]);
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
     pub fn indices<I, X>(self, items: &X) -> Result<<X::Place as Place>::Indices<I>, Error>
     where
         I: Index,
@@ -185,7 +213,7 @@ impl<T: Ordered, S> Unique<T, S> {
     /// Returns the first key of each run of equal keys, and its payload, in new memory of exactly
     /// that length.
     ///
-    /// On the device it waits for the count.
+    /// On the device the call waits for the count.
     pub fn run_pairs<V, X, Y>(self, keys: &X, payload: &Y) -> Result<(X::Owned, Y::Owned), Error>
     where
         V: Pod + Send + Sync,

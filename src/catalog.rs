@@ -45,7 +45,14 @@ macro_rules! catalog {
             }
             operators {
                 /// Addition. Integers wrap; f16 and bf16 are added in f32 and rounded once for each
-                /// output.
+                /// output. The identity is 0.
+                ///
+                /// ```
+                /// # use parascan::{Sum, reduce, scan};
+                /// assert_eq!(scan::<Sum, u8>().run(&[200, 100])?, [200, 44]);
+                /// assert_eq!(reduce::<Sum, f32>().run(&[])?, 0.0);
+                /// # Ok::<(), parascan::Error>(())
+                /// ```
                 ///
                 /// Rounded sums have the same bits in every run. A parallel sum of non-negative
                 /// floats need not be monotone, since neighbouring outputs may be rounded in
@@ -57,7 +64,7 @@ macro_rules! catalog {
                     [f16, bf16] Rounding, Widened, identity C::ZERO, rust |a, b| a + b, cuda "a + b";
                 }
                 /// Multiplication. Integers wrap; f16 and bf16 are multiplied in f32 and rounded
-                /// once for each output.
+                /// once for each output. The identity is 1.
                 Product {
                     [i32, u64, i8, i16, i64, u8, u16, u32, usize, isize] Exact, Bits, identity C::ONE,
                         // Without 1u, C++ would multiply u16 as int.
@@ -66,7 +73,15 @@ macro_rules! catalog {
                     [f16, bf16] Rounding, Widened, identity C::ONE, rust |a, b| a * b, cuda "a * b";
                 }
                 /// Maximum. For floats NaN wins, -0 is less than +0, and every NaN in the result is
-                /// the positive one with all bits of the mantissa set.
+                /// the positive one with all bits of the mantissa set. The identity is the least
+                /// integer, and -infinity.
+                ///
+                /// ```
+                /// # use parascan::{Max, reduce};
+                /// assert!(reduce::<Max, f32>().run(&[1.0, f32::NAN])?.is_nan()); // `f32::max` has 1
+                /// assert_eq!(reduce::<Max, f32>().run(&[])?, f32::NEG_INFINITY);
+                /// # Ok::<(), parascan::Error>(())
+                /// ```
                 Max {
                     [i32, u64, i8, i16, i64, u8, u16, u32, usize, isize] Exact, Same, identity C::MIN,
                         rust |a, b| a.max(b), cuda "b > a ? b : a";
@@ -74,24 +89,25 @@ macro_rules! catalog {
                     [f64] Exact, KeyNanLast, identity T::LEAST_KEY, rust |a, b| a.max(b), cuda "b > a ? b : a";
                 }
                 /// Minimum. For floats NaN wins, -0 is less than +0, and every NaN in the result is
-                /// the positive one with all bits of the mantissa set.
+                /// the positive one with all bits of the mantissa set. The identity is the greatest
+                /// integer, and +infinity.
                 Min {
                     [i32, u64, i8, i16, i64, u8, u16, u32, usize, isize] Exact, Same, identity C::MAX,
                         rust |a, b| a.min(b), cuda "b < a ? b : a";
                     [f32, f16, bf16] Exact, NanFirst, identity T::GREATEST_KEY, rust |a, b| a.min(b), cuda "minimum(a, b)";
                     [f64] Exact, KeyNanFirst, identity T::GREATEST_KEY, rust |a, b| a.min(b), cuda "b < a ? b : a";
                 }
-                /// Bitwise and.
+                /// Bitwise and. The identity has all bits set.
                 BitAnd {
                     [i32, u64, i8, i16, i64, u8, u16, u32, usize, isize] Exact, Bits, identity !C::ZERO,
                         rust |a, b| a & b, cuda "a & b";
                 }
-                /// Bitwise or.
+                /// Bitwise or. The identity is 0.
                 BitOr {
                     [i32, u64, i8, i16, i64, u8, u16, u32, usize, isize] Exact, Bits, identity C::ZERO,
                         rust |a, b| a | b, cuda "a | b";
                 }
-                /// Bitwise exclusive or.
+                /// Bitwise exclusive or. The identity is 0.
                 BitXor {
                     [i32, u64, i8, i16, i64, u8, u16, u32, usize, isize] Exact, Bits, identity C::ZERO,
                         rust |a, b| a ^ b, cuda "a ^ b";

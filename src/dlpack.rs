@@ -148,7 +148,8 @@ impl<M: ManagedTensorBase> Tensor<M> {
     /// The items, to write.
     ///
     /// # Errors
-    /// [`Error::Tensor`] if the tensor may only be read, and for booleans, which are not any byte.
+    /// [`Error::Tensor`] if the tensor may only be read, and for booleans, since not every byte is
+    /// one.
     pub fn view_mut(&mut self) -> Result<ViewMut<'_>, Error> {
         if self.tensor.flags().contains(DlpackFlags::READ_ONLY) {
             return Err(refused("it may only be read"));
@@ -252,9 +253,10 @@ impl Drop for Exported {
 /// Gives an array away as a tensor of this shape, contiguous in row-major order. Copies nothing and
 /// does not wait.
 ///
-/// `M` is the layout: `Managed<M>` is [`versioned::Dlpack`] or [`legacy::Dlpack`]. Work that is put on
-/// `consumer` after this finds the items ready, and the memory is freed in the order of that stream. Without
-/// it the consumer works on the array's own stream, or orders its work itself.
+/// `M` is the layout: `Managed<M>` is [`versioned::Dlpack`] or [`legacy::Dlpack`]. Work that is put
+/// on `consumer` after this finds the items ready, and the memory is freed in the order of that
+/// stream. Without a stream the consumer works on the array's own stream, or orders its work
+/// itself.
 ///
 /// # Errors
 /// [`Error::Length`] if the shape has another number of items; [`Error::Tensor`] for a shape that cannot be

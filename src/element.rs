@@ -7,9 +7,9 @@ use half::{bf16, f16};
 
 /// A value that can be scanned: plain data with a C++ twin.
 ///
-/// On the host it may have any size. On the device it has 1 to 32 bytes and an alignment of at most
-/// 16. Sizes of 1, 2, 4, 8 and 16 bytes are the fastest there, then multiples of 4; other sizes
-/// take many instructions.
+/// On the host an element may have any size, on the device 1 to 32 bytes and an alignment of at
+/// most 16. There sizes of 1, 2, 4, 8 and 16 bytes are the fastest, then multiples of 4; other
+/// sizes take many instructions.
 ///
 /// [`element!`](crate::element) implements it for a struct of your own, with checks.
 ///
@@ -59,6 +59,14 @@ impl Type<'static> {
 /// `-0 < +0`, and NaN is at the end that the operator asks for. A maximum of keys is associative
 /// bit for bit; a maximum of floats is not. The key of every NaN converts back to the positive NaN
 /// with all bits of the mantissa set, which a GPU's own maximum gives too.
+///
+/// ```
+/// use parascan::Keyed;
+/// assert!((-0.0_f32).key_nan_last() < 0.0_f32.key_nan_last());
+/// assert!(f32::INFINITY.key_nan_last() < f32::NAN.key_nan_last());
+/// assert!(f32::NAN.key_nan_first() < f32::NEG_INFINITY.key_nan_first());
+/// assert_eq!(f32::from_key_nan_last(1.5_f32.key_nan_last()), 1.5);
+/// ```
 pub trait Keyed: Sized {
     /// A signed integer of the float's size.
     type Key: Element;

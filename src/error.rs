@@ -25,6 +25,17 @@ use std::path::PathBuf;
 /// Nothing has been written when a call returns an error, with one exception: a call that makes
 /// several launches returns [`Error::Driver`] if the driver refuses a later one, and by then the
 /// earlier ones are on the stream. Such builders document what their outputs hold then.
+///
+/// # Example
+/// ```
+/// use parascan::{Error, Sum, scan};
+///
+/// let (sizes, mut starts) = ([1, 2, 3], [0; 2]);
+/// match scan::<Sum, u32>().exclusive().run_into(&sizes, &mut starts) {
+///     Err(Error::Length { input, output, .. }) => assert_eq!((input, output, starts), (3, 2, [0; 2])),
+///     other => panic!("{other:?}"),
+/// }
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -88,7 +99,7 @@ pub enum Error {
         /// The argument.
         what: &'static str,
     },
-    /// A tensor of another library cannot be taken, or an array not given as one.
+    /// A tensor of another library cannot be imported, or an array cannot be exported as one.
     #[error("dlpack: {reason}")]
     Tensor {
         /// The cause.
@@ -103,7 +114,7 @@ pub enum Error {
         index: usize,
     },
     /// A reduction of no items, or a segment without items, has no result: there is no initial
-    /// value, and the operator has no identity. Nor has a maximum of no items a position.
+    /// value, and the operator has no identity. A maximum of no items has no position.
     #[error(
         "{primitive}: the input or a segment is empty and has no result; \
          where an operator has no identity, `.init(value)` gives one"
@@ -181,7 +192,8 @@ pub enum Error {
         /// Bytes of the element, or of the carry if that does not fit.
         size: usize,
     },
-    /// A strategy was chosen for data on the host, or for a scan by segment.
+    /// A strategy was chosen for data on the host, for a scan by segment or by column, or for a
+    /// length in memory.
     #[error(
         "{primitive}: the strategy {strategy} is for data in device memory without segments; else leave it at Auto"
     )]

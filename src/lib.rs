@@ -23,6 +23,9 @@
 //! let prices = stream.clone_htod(&[3, 1, 4, 1, 5]).unwrap();
 //! let highest = scan::<Max, i32>().run(&prices)?;              // &CudaSlice<i32> in, CudaSlice<i32> out, on its stream
 //!
+//! let other = stream.context().new_stream().unwrap();
+//! let highest = scan::<Max, i32>().on(&other).run(&highest)?;  // on another stream, after the work on the first
+//!
 //! let mut gains = stream.clone_htod(&[1.0, 2.0, 4.0]).unwrap();
 //! let mut workspace = Workspace::new(&stream);
 //! scan::<Sum, f32>().prepare(gains.len(), &mut workspace)?;
@@ -81,6 +84,9 @@
 //! | `workspace(&mut workspace)` | runs on the workspace's stream, with its scratch memory |
 //! | `prepare(n, &mut workspace)` | loads kernels and grows the workspace |
 //! | `len(&count)` | takes the number of items from memory |
+//!
+//! On the host a call returns when the work is done. The threads of rayon's current pool share the
+//! work; the calling thread does all of it on short inputs.
 //!
 //! On the device a call waits for the length of new memory if that depends on the data. Calls into
 //! the caller's memory never wait for the device. After `prepare` they can be captured into a CUDA

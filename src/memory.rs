@@ -104,6 +104,16 @@ impl Place for Device {
 ///
 /// All inputs and outputs of a call must lie in the same memory; a call that mixes host and device
 /// does not compile.
+///
+/// ```
+/// # use parascan::{Sum, scan};
+/// # use std::sync::Arc;
+/// let (array, vec, shared) = ([1, 2, 3], vec![1, 2, 3], Arc::new(vec![1, 2, 3]));
+/// assert_eq!(scan::<Sum, i32>().run(&array)?, [1, 3, 6]);
+/// assert_eq!(scan::<Sum, i32>().run(&vec[1..])?, [2, 5]); // a part
+/// assert_eq!(scan::<Sum, i32>().run(&shared)?, [1, 3, 6]);
+/// # Ok::<(), parascan::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not memory that holds `{T}`",
     label = "expected `[{T}]`, `Vec<{T}>`, `[{T}; N]`, or cudarc's `CudaSlice<{T}>`, `CudaView<{T}>`, `CudaViewMut<{T}>`"

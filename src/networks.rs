@@ -73,6 +73,13 @@ impl Network {
     /// Calls `combination` with (step, left, right) for each combination over `width` positions,
     /// steps from 0 up. Within a step the order is such that the combinations may also run one
     /// after the other in place.
+    ///
+    /// ```
+    /// # use parascan::Network;
+    /// let mut combinations = Vec::new();
+    /// Network::Sklansky.each(4, |step, left, right| combinations.push((step, left, right)));
+    /// assert_eq!(combinations, [(0, 0, 1), (0, 2, 3), (1, 1, 2), (1, 1, 3)]);
+    /// ```
     pub fn each(self, width: usize, combination: impl FnMut(usize, usize, usize)) {
         match self {
             Network::KoggeStone | Network::KoggeStoneDoubleBuffered => kogge_stone(width, combination),
@@ -123,6 +130,13 @@ impl Network {
     /// are combined with the prefix, and the second half of the steps passes it to the others. Only
     /// Brent and Kung's network has a second half, the reverse tree. In the other networks every
     /// position is combined with the prefix.
+    ///
+    /// ```
+    /// # use parascan::Network;
+    /// let mut tile = [1, 2, 3, 4];
+    /// Network::BrentKung.scan_from(&10, &mut tile, |earlier, later| earlier + later);
+    /// assert_eq!(tile, [11, 13, 16, 20]);
+    /// ```
     pub fn scan_from<C>(self, prefix: &C, items: &mut [C], mut combine: impl FnMut(&C, &C) -> C) {
         let (width, half) = (items.len(), self.first_half(items.len()));
         self.each(width, |step, left, right| {

@@ -19,7 +19,7 @@ pub struct On<'s>(pub(crate) &'s Arc<CudaStream>);
 #[derive(Debug)]
 pub struct With<'w>(pub(crate) &'w mut Workspace);
 
-/// The site of a builder whose number of items lies in memory, and otherwise the site `S`.
+/// The site `S` of a builder whose number of items lies in memory.
 pub struct Counted<'c, P, S> {
     pub(crate) count: View<'c, u64>,
     pub(crate) site: S,
@@ -164,7 +164,8 @@ macro_rules! site_methods {
         impl<$($generics)*, $site> $builder<$($parameter),*, $site> {
             /// Runs on this stream, instead of the stream of the input.
             ///
-            /// For data on the device only, and not together with `workspace`.
+            /// The stream belongs to the input's context. For data on the device only, and not
+            /// together with `workspace`, which has a stream.
             pub fn on(
                 self,
                 stream: &::std::sync::Arc<$crate::cudarc::driver::CudaStream>,
@@ -213,15 +214,17 @@ macro_rules! len_method {
         impl[$($generics:tt)*] $builder:ident<$($parameter:ident),*; $site:ident> { $($field:ident),* }
     ) => {
         impl<$($generics)*, $site> $builder<$($parameter),*, $site> {
-            /// Takes the number of items from memory, the first `u64` of `count`. On the device the kernel reads
-            /// it, so the host need not know it.
+            /// Takes the number of items from memory: the first `u64` of `count`. On the device the
+            /// kernel reads it, so the host need not know it.
             ///
-            /// The length of the input is then the most that it may be: a greater number counts as that. Items
-            /// from there on are neither read nor written, and new memory holds anything there. The launch and the
-            /// workspace are those of the whole input, and blocks without items return at once.
+            /// A number greater than the input's length counts as that length. Items past the
+            /// number are neither read nor written; in new memory their values are unspecified. The
+            /// launch and the workspace are those of the whole input, and blocks without items
+            /// return at once. A `count` of no items is [`Error::Size`](crate::Error::Size).
             ///
-            /// Call it after [`on`](Self::on) and [`workspace`](Self::workspace). It has kernels of its own: before
-            /// a capture call `prepare` with it too.
+            /// Call `len` after [`on`](Self::on) and [`workspace`](Self::workspace). A call with
+            /// `len` has kernels of its own: before a capture call `prepare` of a builder with
+            /// `len` too.
             ///
             $(#[$example])*
             pub fn len<L: $crate::Place, N: $crate::Source<u64, Place = L> + ?Sized>(

@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 /// Scratch memory on a device, kept between calls on one stream.
 ///
-/// `prepare` of any builder grows it and loads kernels. After that a call of that builder with
-/// `.workspace(&mut workspace)` allocates nothing, never synchronises, and can be captured into a
-/// CUDA graph.
+/// `prepare` of any builder grows it and loads kernels, and waits as
+/// [`Scan::prepare`](crate::Scan::prepare) does. After that a call of that builder with
+/// `.workspace(&mut workspace)` into the caller's memory allocates nothing, never synchronises, and
+/// can be captured into a CUDA graph.
 ///
 /// # Rules
 /// - One workspace serves every primitive. Calls with it run one after the other, on its stream.
@@ -20,6 +21,8 @@ use std::sync::Arc;
 ///   shrinks, and frees outgrown memory only when it is dropped. [Over the caller's
 ///   memory](Workspace::over) it neither grows nor frees.
 /// - If a call with it fails between two launches, the next call zeroes its status words first.
+///
+/// A call during a capture is [`Error::EventTracking`] unless cudarc's event tracking is off.
 ///
 /// # Memory
 /// [`bytes`](Workspace::bytes) says how much it holds. The pages of the builders give the amount; a
@@ -33,6 +36,27 @@ use std::sync::Arc;
 /// scan::<Max, i32>().prepare(1 << 20, &mut workspace)?;
 /// let mut prices = stream.clone_htod(&vec![3; 1 << 20]).unwrap();
 /// scan::<Max, i32>().workspace(&mut workspace).run_in_place(&mut prices)?; // nothing is allocated
+/// # Ok::<(), parascan::Error>(())
+/// ```
+///
+/// A call captured into a graph, which is replayed on other prices in the same memory:
+///
+/// ```no_run
+/// use parascan::cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
+/// use parascan::{Max, Workspace, cuda, scan};
+/// let context = cuda::context(0)?;
+/// // SAFETY: all work is on one stream, so no event has to order it.
+/// unsafe { context.disable_event_tracking() }; // before the buffers are allocated
+/// let stream = context.new_stream().unwrap();
+/// let mut prices = stream.clone_htod(&vec![3; 1 << 20]).unwrap();
+/// let mut workspace = Workspace::new(&stream);
+/// scan::<Max, i32>().prepare(prices.len(), &mut workspace)?;
+///
+/// stream.begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL).unwrap();
+/// scan::<Max, i32>().workspace(&mut workspace).run_in_place(&mut prices)?;
+/// let flags = CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
+/// let graph = stream.end_capture(flags).unwrap().expect("a graph");
+/// graph.launch().unwrap();
 /// # Ok::<(), parascan::Error>(())
 /// ```
 #[derive(Debug)]
@@ -193,10 +217,11 @@ impl Workspace {
     /// grow.
     ///
     /// A call that needs more, or an address that is no multiple of 256, is [`Error::Scratch`];
-    /// [`measure`](Workspace::measure) says how much is needed. Measure all calls in one closure: one may
-    /// need status words where another alone would have its scratch memory. The first call, and each call that needs
-    /// more status words than those before it, zeroes them first: before a capture
-    /// [`prepare`](crate::Scan::prepare) does it.
+    /// [`measure`](Workspace::measure) says how much is needed. Measure all calls in one closure:
+    /// one call may need status words where another call alone would have its scratch memory.
+    ///
+    /// The first call zeroes its status words first, and so does each call that needs more of them
+    /// than all calls before. Before a capture [`prepare`](crate::Scan::prepare) zeroes them.
     ///
     /// # Safety
     /// Until the stream is past the last call with the workspace, the memory is valid for work on the

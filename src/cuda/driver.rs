@@ -55,10 +55,10 @@ pub fn context(ordinal: usize) -> Result<Arc<CudaContext>, Error> {
 /// A stream of another CUDA stack, for calls in its context. Dropping it does not destroy the stream.
 ///
 /// The handle is that of `cuStreamCreate` or `cudaStreamCreate`. Null and the other default streams
-/// belong to the context that is current on this thread. Streams of one context have one
-/// `CudaContext` object, the one of [`context`] if that is the device's primary context, so they can be
-/// used together. A stream of another `CudaContext` object is [`Error::WrongContext`]. Afterwards the
-/// context is current on this thread.
+/// belong to the context that is current on this thread. All streams of one context share one
+/// `CudaContext` object, so calls can use them together; for the device's primary context it is the
+/// object of [`context`]. A call with a stream of another object returns [`Error::WrongContext`].
+/// `borrow_stream` leaves the stream's context current on this thread.
 ///
 /// A `CudaContext` for a context that is not primary stays for the rest of the process, some bytes
 /// large.
@@ -71,7 +71,8 @@ pub fn context(ordinal: usize) -> Result<Arc<CudaContext>, Error> {
 /// - The stream and its context live until the last use of the returned stream and of buffers that were
 ///   allocated on it.
 /// - cudarc does not count the stream. While the context's object has no stream of cudarc's own, no
-///   events order the uses of a buffer: the caller orders those on different streams, and the drop.
+///   events order the uses of a buffer: the caller orders its uses on different streams, and its
+///   drop.
 ///
 /// # Example
 /// ```no_run

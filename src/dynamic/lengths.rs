@@ -130,7 +130,7 @@ impl Offsets<'_> {
 
     /// Returns the offsets in new memory of the type `offsets`, where the sizes lie.
     ///
-    /// On the device it waits for the total, to check it.
+    /// On the device the call waits for the total, to check it.
     pub fn run(self, sizes: View<'_>, offsets: Type) -> Result<Array, Error> {
         let on = self.site.stream();
         let n = sizes.len() + usize::from(self.with_total);
@@ -164,7 +164,7 @@ impl Expand<'_> {
 
     /// Returns the segment of each item in new memory of the type `segments`, where the offsets lie.
     ///
-    /// On the device it waits for the first and the last offset.
+    /// On the device the call waits for the first and the last offset.
     pub fn run(self, offsets: View<'_>, segments: Type) -> Result<Array, Error> {
         let on = self.site.stream();
         let total = with_index!(EXPAND, STARTS, offsets.ty(), O => with_index!(EXPAND, SEGMENTS, segments, I => {

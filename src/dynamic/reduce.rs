@@ -127,7 +127,7 @@ impl<'a> Reduce<'a> {
         self.op.with(NAME, ty, Prepare { cut: All, n, workspace })
     }
 
-    /// Returns the result. On the device it waits for it.
+    /// Returns the result. On the device the call waits for it.
     pub fn run(self, input: View<'_>) -> Result<Value, Error> {
         self.check(input.ty())?;
         self.op.with(NAME, input.ty(), Return { init: self.init, site: self.site, input })
@@ -138,7 +138,7 @@ impl<'a> Reduce<'a> {
         self.call(All, input, output)
     }
 
-    /// Returns the index of the first item that is the result. On the device it waits for it.
+    /// Returns the index of the first item that is the result. On the device the call waits for it.
     ///
     /// # Errors
     /// [`Error::Undefined`] for an operator other than [`Op::Max`] and [`Op::Min`].

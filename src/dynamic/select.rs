@@ -226,7 +226,7 @@ macro_rules! compactions {
 
             /// Returns the selected items in new memory of exactly that length, where the items lie.
             ///
-            /// On the device it waits for the count.
+            /// On the device the call waits for the count.
             pub fn run(mut self, items: View<'_>) -> Result<Array, Error> {
                 self.append = false;
                 let on = self.site.stream();
@@ -257,7 +257,7 @@ macro_rules! compactions {
 
             /// Returns the source indices of the selected items in new memory of the type `indices`.
             ///
-            /// On the device it waits for the count.
+            /// On the device the call waits for the count.
             pub fn indices(mut self, items: View<'_>, indices: Type) -> Result<Array, Error> {
                 self.append = false;
                 let on = self.site.stream();
@@ -410,7 +410,7 @@ impl Partition<'_> {
     /// Returns the selected items, then the rejected ones, in new memory where the items lie, and the
     /// number of selected items.
     ///
-    /// On the device it waits for that number.
+    /// On the device the call waits for that number.
     pub fn run(self, items: View<'_>) -> Result<(Array, usize), Error> {
         let on = self.site.stream();
         let mut output = Array::beside(PARTITION, items.ty(), items.len(), &items, on)?;

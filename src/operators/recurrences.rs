@@ -115,7 +115,7 @@ crate::operator! {
     /// below 1 in magnitude damp earlier terms together with their errors. A product of factors
     /// that underflows is zero from there on: earlier terms are lost, as in the recurrence itself.
     ///
-    /// # Papers
+    /// # Source
     /// Kogge and Stone 1973, "A parallel algorithm for the efficient solution of a general class of
     /// recurrence equations"; Blelloch 1990, "Prefix sums and their applications"; on automata,
     /// Ladner and Fischer 1980, "Parallel prefix computation", and Hillis and Steele 1986, "Data

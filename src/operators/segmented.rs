@@ -75,7 +75,7 @@ unsafe impl<T: Element> Element for Flagged<T> {
 /// is the result of the segment before it. Rounding is that of `Op`. A segment's rounding depends
 /// on its position but not on the items of other segments.
 ///
-/// # Papers
+/// # Source
 /// Schwartz 1980, "Ultracomputers"; Blelloch 1990, "Prefix sums and their applications".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Segmented<Op>(Op);

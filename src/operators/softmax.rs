@@ -48,7 +48,7 @@ crate::operator! {
     /// All terms have one sign, so the relative error of the sum grows only with the logarithm of
     /// the length: each level rounds one exponential and two operations.
     ///
-    /// # Paper
+    /// # Source
     /// Milakov and Gimelshein 2018, "Online normalizer calculation for softmax".
     pub struct OnlineSoftmax
     on Normalizer<f32>, Normalizer<f64> {

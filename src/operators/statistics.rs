@@ -41,7 +41,7 @@ crate::operator! {
     /// variance's error is relative to the variance itself; only the rounding of the items adds one
     /// relative to the square of the mean. An `f32` count is exact up to 2^24 and rounded beyond.
     ///
-    /// # Papers
+    /// # Source
     /// Welford 1962, "Note on a method for calculating corrected sums of squares and products";
     /// pairwise, Chan, Golub and LeVeque 1979, "Updating formulae and a pairwise algorithm for
     /// computing sample variances".
