@@ -1,7 +1,6 @@
 //! Which items compaction, unique and partition select.
 
-pub(super) use super::arguments::{Index, countable, long_enough};
-use super::arguments::{Word, views};
+use super::arguments::{Word, long_enough, views};
 use crate::cpu::compact as host;
 use crate::cuda::{BitsKind, ChoiceKind, ColumnKind, DistinctKind, FlagsKind, Payload, PredicateKind, Staged};
 use crate::memory::{Buffer, View};

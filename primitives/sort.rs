@@ -1,6 +1,6 @@
 //! Sort: keys, keys with a payload, or source indices, in ascending or descending order.
 
-use super::choice::{Index, countable, long_enough};
+use super::arguments::{Index, countable, long_enough};
 use super::sort_engines::{
     How, IndexBase, Keys, NAME, Payload, Segments, movable, not_too_long, same_length, sort_on_either,
 };

@@ -1,6 +1,6 @@
 //! How a sort and a sort by segment run on either engine: what their builders share.
 
-use super::choice::long_enough;
+use super::arguments::long_enough;
 use super::segmented::Selectors;
 use crate::cpu::segmented::Heads;
 use crate::cpu::sort as host;
