@@ -95,6 +95,7 @@ pub fn sort<K: SortKey>() -> Sort<K> {
 /// | some thousands, at most | one block sorts all in shared memory | 2 n (b + p) |
 /// | b = 1, or b = 2 and 2^20 ≤ n < 2^32; all bits, keys only | counting sort | 2 n b |
 /// | b = 4 or 8, all bits, n ≤ 2^22 (b = 8: 2^21) | one scatter step to buckets | 4 n (b + p) |
+/// | keys only, b = 4 or 8, all bits, n ≤ 2^23 (b = 8: 4.6 · 10^6), spread by bits or range | the same | 4 n b |
 /// | b = 4, 1 ≤ p ≤ 4, 2^22 < n ≤ 2^23 | passes, as in the last row | n (b + 2 passes (b + p)) |
 /// | b = 4 or 8, all bits, n ≤ 10^9 (b = 8: 6 · 10^8) | two scatter steps to buckets | n (b + 6 (b + p)) |
 /// | all others | least-significant-digit radix sort, 8 bits a pass | n (b + 2 passes (b + p)) |
@@ -127,7 +128,7 @@ pub fn sort<K: SortKey>() -> Sort<K> {
 /// | `run_in_place_with_buffer` | none of the keys' size |
 /// | `indices`, `indices_into`, with indices of i bytes | n (2 b + i) |
 ///
-/// On the device 0.1 to 70 MiB are added, of which one scatter step for 10^5 to 4 · 10^6 keys takes
+/// On the device 0.1 to 70 MiB are added, of which one scatter step for 10^5 to 8 · 10^6 keys takes
 /// 3 to 46 MiB; with a payload, 2 KiB more for each tile of 1536 to 8704 keys. One block needs no
 /// scratch memory, and a counting sort none of the keys' size.
 ///
