@@ -14,14 +14,15 @@ template <class Kernel> constexpr u32 resident() {
     return 0; // the compiler's own choice
 }
 
-// With LENGTH_ON_DEVICE (core/length.cuh): takes the whole rows of the items. All of them need no division. The
-// number arrives while the ticket is drawn.
+// With LENGTH_ON_DEVICE (core/length.cuh): takes the whole rows of the items. All of them need no division.
 #ifdef LENGTH_ON_DEVICE
-#define READ_LENGTH(items) const u64 items = *length;
+#define LENGTH_OR_NULL() length
 #define CUT_ROWS(KERNEL)                                                                                                         \
-    if (items < matrix.rows * matrix.columns && !KERNEL::cut(matrix, items / matrix.columns, ticket, init, out)) return;
+    if (shared.length < matrix.rows * matrix.columns &&                                                                          \
+        !KERNEL::cut(matrix, shared.length / matrix.columns, ticket, init, out))                                                 \
+        return;
 #else
-#define READ_LENGTH(items)
+#define LENGTH_OR_NULL() nullptr
 #define CUT_ROWS(KERNEL)
 #endif
 
@@ -29,8 +30,7 @@ template <class Kernel> constexpr u32 resident() {
     DEFINE_KERNEL(NAME, extern "C" __global__ void __launch_bounds__(THREADS, resident<KERNEL>())                                \
         NAME(const Element *in, Element *out, Matrix matrix, Carry init, void *memory AND_LENGTH) {                              \
         __shared__ KERNEL::Shared shared;                                                                                        \
-        READ_LENGTH(items)                                                                                                       \
-        u32 ticket = KERNEL::draw(shared, matrix, memory);                                                                       \
+        u32 ticket = KERNEL::draw(shared, matrix, memory, LENGTH_OR_NULL());                                                     \
         CUT_ROWS(KERNEL)                                                                                                         \
         KERNEL::scan(shared, ticket, in, out, matrix, init, memory);                                                             \
     })
