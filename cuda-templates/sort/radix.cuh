@@ -302,9 +302,19 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING, DIGITS> {
                 if constexpr (REST > 0) digit.template all<REST>(key + (ITEMS - REST), position + (ITEMS - REST));
             }
             auto digit_of = [&](u32 i) { return IS_COSTLY<D> ? position[i] : digit(key[i]); };
-            // Additions to one counter are served one after the other. If all keys of a row have
-            // one digit, one lane adds for all.
+            // Additions to one counter are served one after the other. If all keys of a row, or of all
+            // rows, have one digit, one lane adds for all.
             if (u32 one = digit_of(0); WHOLE && all_same(one)) {
+                bool alike = true;
+#pragma unroll
+                for (u32 i = 1; i < ITEMS; i++) alike &= digit_of(i) == one;
+                if (__all_sync(ALL_LANES, alike)) {
+                    u32 before = lane_id() == 0 ? atomicAdd(bins + one, WARP * ITEMS) : 0;
+                    before = __shfl_sync(ALL_LANES, before, 0) + lane_id();
+#pragma unroll
+                    for (u32 i = 0; i < ITEMS; i++) position[i] = one << POSITION_BITS | (before + i * WARP);
+                    return;
+                }
 #pragma unroll
                 for (u32 i = 0; i < ITEMS; i++) {
                     u32 d = digit_of(i);

@@ -164,7 +164,14 @@ __device__ bool sort_count(u32 *counts, const SortCall &call, IndexRange<u64> al
             auto count = [&](u32 d, u32 keys) { atomicAdd(counts + (p * BINS + d) * COPIES + copy, keys); };
             // If all lanes' first keys share the digit, the others likely do too. Additions to one
             // counter are served one after the other.
-            if (whole && all_same(digit(key[0]))) {
+            if (u32 one = digit(key[0]); whole && all_same(one)) {
+                bool alike = true;
+#pragma unroll
+                for (u32 i = 1; i < UNROLL; i++) alike &= digit(key[i]) == one;
+                if (__all_sync(ALL_LANES, alike)) {
+                    if (lane_id() == 0) count(one, WARP * UNROLL);
+                    continue;
+                }
 #pragma unroll
                 for (u32 i = 0; i < UNROLL; i++) {
                     u32 d = digit(key[i]);
