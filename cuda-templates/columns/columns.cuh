@@ -29,7 +29,6 @@ template <class Operator, u32 THREADS, u32 RUN, u32 PANEL, bool REDUCE> struct C
         Carry run[THREADS];    // the aggregate of each run
         Carry polled[THREADS]; // by thread: the fold of the earlier tiles that it has polled
         Carry prefix[PANEL];   // by column: the exclusive prefix of the tile
-        u64 length; // the number of items, if it lies in memory
         u32 ticket;
         bool is_last; // whether the block is the last of its group to retire
     };
@@ -43,16 +42,12 @@ template <class Operator, u32 THREADS, u32 RUN, u32 PANEL, bool REDUCE> struct C
     u32 rows, width; // of the tile
 
     // Draws the block's ticket, which says which tile it has. Tickets are drawn by running blocks, and tiles above
-    // have lower ones, so a tile waits only for tiles whose blocks run or have ended. Meanwhile the number of items
-    // arrives from `length`, unless that is null. One thread reads it, since all blocks read one address.
-    static __device__ u32 draw(Shared &shared, const Matrix &matrix, void *memory, const u64 *length) {
-        if (matrix.tiles == 1 && length == nullptr) return blockIdx.x;
+    // have lower ones, so a tile waits only for tiles whose blocks run or have ended.
+    static __device__ u32 draw(Shared &shared, const Matrix &matrix, void *memory) {
+        if (matrix.tiles == 1) return blockIdx.x;
         if (threadIdx.x == 0) {
-            u64 items = length != nullptr ? *length : 0;
-            u32 ticket = matrix.tiles == 1 ? blockIdx.x : add_relaxed((u32 *)memory, 1);
-            if (matrix.tiles > 1 && ticket == gridDim.x - 1) *(u32 *)memory = 0;
-            shared.length = items;
-            shared.ticket = ticket;
+            shared.ticket = add_relaxed((u32 *)memory, 1);
+            if (shared.ticket == gridDim.x - 1) *(u32 *)memory = 0;
         }
         __syncthreads();
         return shared.ticket;
@@ -219,7 +214,7 @@ template <class Operator, u32 THREADS, u32 RUN, u32 PANEL, bool REDUCE> struct C
 
     // The status words of tiles and groups, zero before and after a launch.
     struct Groups {
-        u32 *retired; // by group and panel
+        u32 *retired;                         // by group and panel
         Status<Carry> *prefixes, *aggregates; // by group, by tile: a row for all columns
 
         __device__ Groups(void *memory, const Matrix &matrix) {

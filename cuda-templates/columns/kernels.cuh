@@ -14,15 +14,14 @@ template <class Kernel> constexpr u32 resident() {
     return 0; // the compiler's own choice
 }
 
-// With LENGTH_ON_DEVICE (core/length.cuh): takes the whole rows of the items. All of them need no division.
+// With LENGTH_ON_DEVICE (core/length.cuh): takes the whole rows of the items. All of them need no division. The
+// number arrives while the ticket is drawn.
 #ifdef LENGTH_ON_DEVICE
-#define LENGTH_OR_NULL() length
+#define READ_LENGTH(items) const u64 items = *length;
 #define CUT_ROWS(KERNEL)                                                                                                         \
-    if (shared.length < matrix.rows * matrix.columns &&                                                                          \
-        !KERNEL::cut(matrix, shared.length / matrix.columns, ticket, init, out))                                                 \
-        return;
+    if (items < matrix.rows * matrix.columns && !KERNEL::cut(matrix, items / matrix.columns, ticket, init, out)) return;
 #else
-#define LENGTH_OR_NULL() nullptr
+#define READ_LENGTH(items)
 #define CUT_ROWS(KERNEL)
 #endif
 
@@ -30,7 +29,8 @@ template <class Kernel> constexpr u32 resident() {
     DEFINE_KERNEL(NAME, extern "C" __global__ void __launch_bounds__(THREADS, resident<KERNEL>())                                \
         NAME(const Element *in, Element *out, Matrix matrix, Carry init, void *memory AND_LENGTH) {                              \
         __shared__ KERNEL::Shared shared;                                                                                        \
-        u32 ticket = KERNEL::draw(shared, matrix, memory, LENGTH_OR_NULL());                                                     \
+        READ_LENGTH(items)                                                                                                       \
+        u32 ticket = KERNEL::draw(shared, matrix, memory);                                                                       \
         CUT_ROWS(KERNEL)                                                                                                         \
         KERNEL::scan(shared, ticket, in, out, matrix, init, memory);                                                             \
     })
