@@ -2,16 +2,31 @@
 //! that its kind is the expected one, that buckets ascend with the keys, and that no bucket is too
 //! large.
 
+use crate::common::edit::one_text;
 use crate::common::{Rng, address, context, p};
 use parascan::cuda::Kernels;
 use parascan::cudarc::driver::CudaContext;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+/// The files of the maps, in the order of their includes. `sort/sort.cuh` comes before them.
+const TEMPLATES: [&str; 7] = [
+    include_str!("../../cuda-templates/sort/heavy_keys.cuh"),
+    include_str!("../../cuda-templates/sort/bucket_map.cuh"),
+    include_str!("../../cuda-templates/sort/bucket_sample.cuh"),
+    include_str!("../../cuda-templates/sort/buckets.cuh"),
+    include_str!("../../cuda-templates/sort/fixed_scatter.cuh"),
+    include_str!("../../cuda-templates/sort/fixed_intervals.cuh"),
+    include_str!("../../cuda-templates/sort/fixed_buckets.cuh"),
+];
+
+/// The maps as one text, which a test may edit.
+pub(super) fn templates() -> String {
+    one_text(&TEMPLATES)
+}
+
 /// The map as a sort's kernels call it; `tell` writes the bucket of each key.
 const KERNELS: &str = r#"
-#include "sort/fixed_buckets.cuh"
-
 typedef KeyOrder<Bits, KIND, INFINITE> Order;
 static_assert(sizeof(BucketMap<Bits>) <= MAP_BYTES && sizeof(SortPlan<sizeof(Bits) + 1>) <= MAP_BYTES, "they have room");
 #define ALL const Bits *keys, u64 n, u64 flip, void *plan, BucketMap<Bits> *map, Bits *sample, u32 sampled, u32 lower_bits, u32 room
@@ -112,7 +127,7 @@ const MAP_BYTES: usize = 1 << 17;
 const BUCKETS: usize = 1 << 16;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum BucketFunction {
+pub(super) enum BucketFunction {
     Bits,
     /// By a share of the range around heavy keys.
     Range,
@@ -135,29 +150,41 @@ struct Map {
 const ROOM: usize = 5632;
 const LARGE_ROOM: usize = 20_480;
 
-/// The expected map of fixed-capacity buckets; `Nowhere` for none.
+/// The expected map of fixed-capacity buckets.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum FixedFunction {
+pub(super) enum FixedFunction {
     Bits,
     Range,
     /// By a share of the range around heavy keys.
     AroundHeavy,
     Intervals,
-    Nowhere,
     /// Either of the last two maps.
     HeavyOrIntervals,
+    /// No map: no key moves.
+    Nowhere,
+    /// Any map: keys move, and a bucket overflows.
+    Overflow,
 }
 
 /// The order of the keys: unsigned integers, signed integers, floats.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Kind {
+pub(super) enum Kind {
     Unsigned,
     Signed,
     Float,
 }
 
+/// Returns an error with the words that follow unless the condition holds.
+macro_rules! ensure {
+    ($holds:expr, $($why:tt)*) => {
+        if !$holds {
+            return Err(format!($($why)*));
+        }
+    };
+}
+
 /// A key of 4 or 8 bytes. The kernels see its bits.
-trait Key: Copy + parascan::cudarc::driver::DeviceRepr {
+pub(super) trait Key: Copy + parascan::cudarc::driver::DeviceRepr {
     const WIDTH: u32;
     const INFINITE: u64;
     fn of(bits: u64) -> Self;
@@ -175,7 +202,7 @@ macro_rules! key { ($($t:ident $float:ident $infinite:literal;)*) => { $(
 )* } }
 key! { u32 f32 0x7f80_0000; u64 f64 0x7ff0_0000_0000_0000; }
 
-struct Subject<K> {
+pub(super) struct Subject<K> {
     context: Arc<CudaContext>,
     kernels: Kernels,
     kind: Kind,
@@ -184,24 +211,32 @@ struct Subject<K> {
 }
 
 impl<K: Key> Subject<K> {
-    fn new(context: &Arc<CudaContext>, kind: Kind) -> Subject<K> {
-        let (bits, template, infinite) = match kind {
-            Kind::Float => (K::WIDTH, "FLOAT", K::INFINITE),
-            _ => (K::WIDTH, "INTEGER", 0),
-        };
-        let text = format!(
-            "#include \"sort/radix.cuh\"\ntypedef u{bits} Bits;\n\
-             constexpr KeyKind KIND = {template};\nconstexpr Bits INFINITE = Bits({infinite:#x}ull);\n\
-             constexpr u32 MAP_BYTES = {MAP_BYTES};\n{KERNELS}"
-        );
+    pub(super) fn new(context: &Arc<CudaContext>, kind: Kind) -> Subject<K> {
+        Subject::of(context, kind, &templates())
+    }
+
+    /// With the maps of the text `maps`.
+    pub(super) fn of(context: &Arc<CudaContext>, kind: Kind, maps: &str) -> Subject<K> {
         let kernels = Kernels::compile(
             context,
             "buckets",
-            &text,
+            &Self::unit(kind, maps),
             &["make_map", "tell", "to_fixed_buckets", "tell_of_fixed", "to_single_step"],
         )
         .unwrap();
         Subject { context: context.clone(), kernels, kind, rng: Rng::new(), keys: PhantomData }
+    }
+
+    fn unit(kind: Kind, maps: &str) -> String {
+        let (bits, template, infinite) = match kind {
+            Kind::Float => (K::WIDTH, "FLOAT", K::INFINITE),
+            _ => (K::WIDTH, "INTEGER", 0),
+        };
+        format!(
+            "#include \"sort/sort.cuh\"\ntypedef u{bits} Bits;\n\
+             constexpr KeyKind KIND = {template};\nconstexpr Bits INFINITE = Bits({infinite:#x}ull);\n\
+             constexpr u32 MAP_BYTES = {MAP_BYTES};\n{maps}{KERNELS}"
+        )
     }
 
     /// The key's rank in the order.
@@ -259,24 +294,36 @@ impl<K: Key> Subject<K> {
     fn check(&mut self, expected: BucketFunction, what: &str, draw: impl Fn(u64) -> K) {
         let n = (1 << 22) - self.rng.below(10_000);
         let keys: Vec<K> = (0..n).map(|_| draw(self.rng.next())).collect();
+        self.verify_counted(&keys, expected, what).unwrap();
+    }
+
+    fn check_fixed(&mut self, expected: FixedFunction, what: &str, n: usize, draw: impl Fn(u64) -> K) {
+        let keys: Vec<K> = (0..n).map(|_| draw(self.rng.next())).collect();
+        self.verify_fixed(&keys, expected, what).unwrap();
+    }
+
+    /// Makes the map of counted buckets and verifies the bucket of every key. The error says what is wrong.
+    pub(super) fn verify_counted(&self, keys: &[K], expected: BucketFunction, what: &str) -> Result<(), String> {
+        let n = keys.len();
         let what = format!("{what}, {:?} of {} bits", self.kind, K::WIDTH);
-        let Map { function, lower_bits, is_too_large, one_key, bucket } = self.map(&keys);
+        let Map { function, lower_bits, is_too_large, one_key, bucket } = self.map(keys);
 
         // ---- the map, and all keys in order
-        assert_eq!(function, expected, "{what}");
-        assert!(!is_too_large, "{what}: not worth it");
+        ensure!(function == expected, "{what}: {function:?}, not {expected:?}");
+        ensure!(!is_too_large, "{what}: not worth it");
         let most = 256 << lower_bits;
         let mut order: Vec<usize> = (0..n).collect();
         order.sort_unstable_by_key(|&i| self.place(keys[i]));
         let (mut at, mut single) = (0, 0);
         for run in order.chunk_by(|&a, &b| bucket[a] == bucket[b]) {
             let here = bucket[run[0]];
-            assert!(here < most && (at == 0 || here > bucket[order[at - 1]]), "{what}: bucket {here} out of order");
+            let ascends = at == 0 || here > bucket[order[at - 1]];
+            ensure!(here < most && ascends, "{what}: bucket {here} is out of order");
             at += run.len();
             let is_single = one_key[here as usize / 32] >> (here % 32) & 1 == 1;
             let same = keys[run[0]].bits() == keys[run[run.len() - 1]].bits();
-            assert!(!is_single || same, "{what}: bucket {here} has more keys than one");
-            assert!(is_single || run.len() <= ROOM, "{what}: bucket {here} has {} keys", run.len());
+            ensure!(!is_single || same, "{what}: bucket {here} has more keys than one");
+            ensure!(is_single || run.len() <= ROOM, "{what}: bucket {here} has {} keys", run.len());
             single += if is_single { run.len() } else { 0 };
         }
         let least = if what.contains("values,") {
@@ -286,11 +333,13 @@ impl<K: Key> Subject<K> {
         } else {
             0
         };
-        assert!(single >= least, "{what}: {single} of {n} are alone in their bucket");
+        ensure!(single >= least, "{what}: {single} of {n} are alone in their bucket");
+        Ok(())
     }
 
-    fn check_fixed(&mut self, expected: FixedFunction, what: &str, n: usize, draw: impl Fn(u64) -> K) {
-        let keys: Vec<K> = (0..n).map(|_| draw(self.rng.next())).collect();
+    /// Scatters keys to fixed-capacity buckets and verifies the keys of each. The error says what is wrong.
+    pub(super) fn verify_fixed(&self, keys: &[K], expected: FixedFunction, what: &str) -> Result<(), String> {
+        let n = keys.len();
         let what = format!("{what}, {n} of {:?} of {} bits to fixed-capacity buckets", self.kind, K::WIDTH);
         let room = if n > 1 << 20 { LARGE_ROOM } else { ROOM };
         let is_single = n > 1 << 22;
@@ -304,7 +353,7 @@ impl<K: Key> Subject<K> {
 
         // ---- on the device
         let stream = self.context.new_stream().unwrap();
-        let input = stream.clone_htod(&keys).unwrap();
+        let input = stream.clone_htod(keys).unwrap();
         let zeros = |bytes: usize| stream.alloc_zeros::<u32>(bytes / 4).unwrap();
         let fixed = zeros((room * 512 + 4096) * size_of::<K>());
         let (plan, counts, heavy, found) = (zeros(MAP_BYTES), zeros(4 * 512), zeros(8 * 256), zeros(4 * 18));
@@ -344,13 +393,17 @@ impl<K: Key> Subject<K> {
             FixedFunction::AroundHeavy,
             FixedFunction::Intervals,
         ][found[0] as usize];
-        let function = if found[1] == 0 { function } else { FixedFunction::Nowhere };
+        let function = match (counts.iter().any(|&count| count > 0), found[1] == 0) {
+            (false, _) => FixedFunction::Nowhere,
+            (true, false) => FixedFunction::Overflow,
+            (true, true) => function,
+        };
         let as_expected = function == expected
             || (expected == FixedFunction::HeavyOrIntervals
                 && matches!(function, FixedFunction::AroundHeavy | FixedFunction::Intervals));
-        assert!(as_expected, "{what}: {function:?}, not {expected:?}");
-        if function == FixedFunction::Nowhere {
-            return;
+        ensure!(as_expected, "{what}: {function:?}, not {expected:?}");
+        if matches!(function, FixedFunction::Nowhere | FixedFunction::Overflow) {
+            return Ok(());
         }
 
         // ---- each bucket holds its keys, buckets ascend, and keys without a bucket have one value
@@ -369,20 +422,24 @@ impl<K: Key> Subject<K> {
         places.sort_unstable();
         let (mut left, mut single) = (&places[..], 0);
         for (digit, count) in counts.iter().map(|&count| count as usize).enumerate() {
-            let (own, rest) = left.split_at(count);
+            let Some((own, rest)) = left.split_at_checked(count) else {
+                return Err(format!("{what}: digit {digit} has {count} of {} keys", left.len()));
+            };
             left = rest;
             if found[2 + digit / 32] >> (digit % 32) & 1 == 1 {
                 single += count;
-                assert!(own.iter().all(|&place| place == item(&heavy, digit)), "{what}: digit {digit}");
+                let are_equal = own.iter().all(|&place| place == item(&heavy, digit));
+                ensure!(are_equal, "{what}: digit {digit} holds other keys");
                 continue;
             }
-            assert!(count <= room, "{what}: digit {digit} has {count}");
+            ensure!(count <= room, "{what}: digit {digit} has {count} keys");
             let mut here: Vec<u64> = (0..count).map(|i| item(&fixed, digit * room + i)).collect();
             here.sort_unstable();
-            assert!(here == own, "{what}: digit {digit}");
+            ensure!(here == own, "{what}: digit {digit} holds other keys");
         }
-        assert!(left.is_empty(), "{what}: keys are missing");
-        assert!(!what.contains("often") || single > n / 3, "{what}: {single} of {n} are of single keys");
+        ensure!(left.is_empty(), "{what}: keys are missing");
+        ensure!(!what.contains("often") || single > n / 3, "{what}: {single} of {n} are of single keys");
+        Ok(())
     }
 
     fn fixed(&mut self) {
@@ -533,11 +590,11 @@ impl<K: Key> Subject<K> {
             self.check_fixed(FixedFunction::Bits, "random", n, |x| of(up(x)));
             self.check_fixed(FixedFunction::Range, "a range", n, |x| of((up(x) >> 9) + 12345));
             self.check_fixed(FixedFunction::Nowhere, "a power law", n, |x| of(up(x) >> (x % 8 * 4)));
-            self.check_fixed(FixedFunction::Nowhere, "one key often", n, |x| of(if x % 10 == 0 { 77 } else { up(x) }));
+            self.check_fixed(FixedFunction::Nowhere, "one key often", n, |x| of(if x % 5 == 0 { 77 } else { up(x) }));
         }
         // The probe does not see a frequent key among 1000; its bucket overflows.
         let n = (1 << 23) - 77;
-        self.check_fixed(FixedFunction::Nowhere, "one in 1000", n, |x| of(if x % 1000 == 0 { 77 } else { up(x) }));
+        self.check_fixed(FixedFunction::Overflow, "one in 1000", n, |x| of(if x % 1000 == 0 { 77 } else { up(x) }));
     }
 }
 
