@@ -208,7 +208,7 @@ const OF_FIXED_BUCKETS: &[Guard] = &[
         without: once("        *too_large = 1;\n", ""),
         keys: overflow_of_a_single_step,
         expected: Fixed(FixedFunction::Overflow),
-        fails: "digit 0 has",
+        fails: "Bits, not Overflow",
     },
     Guard {
         name: "keys that bits do not spread over 256 buckets go by another map",
