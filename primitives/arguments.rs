@@ -37,7 +37,7 @@ impl Word for u32 {}
 impl Word for u64 {}
 
 /// An index type: `u32`, for up to 2^32 items, or `u64`.
-#[allow(private_bounds)]
+#[allow(private_bounds)] // of hidden items, which only this crate can name
 pub trait Index: Word + cpu::Offset {
     #[doc(hidden)]
     fn most() -> usize;

@@ -55,6 +55,11 @@ pub(crate) fn sweep(gpu: &Gpu, verdict: &Verdict) {
         for n in lengths(8) {
             sorts.row("pairs", n, Draw::Bits, Sorts::pairs);
         }
+        // The first lengths of a longer way.
+        for n in [20, 22, 23].map(|log| (1 << log) + 1) {
+            sorts.row("keys", n, Draw::Bits, Sorts::keys);
+            sorts.row("pairs", n, Draw::Bits, Sorts::pairs);
+        }
         for n in lengths(16) {
             sorts.row("pairs_counting", n, Draw::Counting, Sorts::pairs);
             sorts.row("pairs_power_law", n, Draw::PowerLaw, Sorts::pairs);
@@ -102,7 +107,7 @@ pub(crate) fn patterns(gpu: &Gpu, verdict: &Verdict) {
     ];
     const SHORTER: usize = 1 << 26;
     if let Some(mut sorts) = Sorts::<u32>::new(gpu, verdict, SHORTER, u32::cmp) {
-        for n in [26, 24, 22, 20, 18, 16].map(|log| 1 << log) {
+        for n in [26, 24, 23, 22, 20, 18, 16].map(|log| 1 << log) {
             for (suffix, draw) in [
                 ("_random", Draw::Any),
                 ("_counting", Draw::Counting),

@@ -1,15 +1,15 @@
 // The pilot sample and the choice of a map (bucket_map.cuh), in one launch before the exact
 // histogram.
 //
-// The blocks copy one key of every `stride` keys to `buckets.sample`. They record the least
-// and the greatest key, the bits that differ, and two histograms: by the first digit, and by hashes
-// of the keys (a sketch, as of Cormode and Muthukrishnan 2005). The last block selects the map by
+// The blocks copy one key of every `stride` keys to `buckets.sample`. They record the least and the
+// greatest key, the bits that differ, and two histograms: by the first digit, and by hashes of the
+// keys (a sketch, as of Cormode and Muthukrishnan 2005). The last block selects the map by
 // bits if the first is even and no key can be frequent, and sends inputs whose sample differs in at
 // most two digits to the passes.
 //
-// Otherwise up to MAP_BLOCKS blocks take the histograms of the sample by range and by the intervals of two
-// layouts, and count the keys that the sketch has as frequent. The last one selects heavy keys
-// and makes the map of the others, by range or by intervals. All starts from a zeroed `BucketMap`.
+// Otherwise up to MAP_BLOCKS blocks take the histograms of the sample by range and by the intervals
+// of two layouts, and count the keys that the sketch has as frequent. The last one selects heavy
+// keys and makes the map of the others, by range or by intervals. All starts from a zeroed `BucketMap`.
 #pragma once
 #include "sort/bucket_map.cuh"
 

@@ -163,6 +163,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool FINER> struct BucketSort {
             if (lane_id() == 0) before[warp_id()] = earlier;
             is_many = heavy.has(d % BINS) & has_heavy & (keys > MOST_OF_ONE_BLOCK); // loads at once
         }
+        // In a single step `fixed.map` is a `BucketMap`. What is read of it here is not used.
         bool is_heavy = heavy.has(bucket % BINS) & has_heavy;
         u32 count = is_heavy ? 0 : keys_here;
         const Bits *keys = (const Bits *)fixed.keys + u64(bucket) * fixed.room;

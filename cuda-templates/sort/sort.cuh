@@ -18,7 +18,7 @@ template <class Word> struct IndexRange {
     __device__ bool has(Word index) const { return index - first < count; }
 };
 
-// The map of fixed-capacity buckets.
+// The map of fixed-capacity buckets. Zero: the keys are not in any.
 enum FixedFunction : u32 { NOT_FIXED, FIXED_BY_BITS, FIXED_BY_RANGE, FIXED_AROUND_HEAVY };
 
 // The plan of a sort, made by its kernels.

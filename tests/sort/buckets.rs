@@ -67,50 +67,41 @@ extern "C" __global__ void tell(ALL, u32 *bucket, u32 *found) {
                                          : BucketAround<Bits, false>(*map, map->tables).around(key);
 }
 
-// Scatters keys-only to fixed-capacity buckets, and returns the kind of map.
+// Scatters keys-only to fixed-capacity buckets, or by a single step.
+#define ALL_OF_FIXED const Bits *keys, u64 n, u64 flip, void *plan, u32 *counts, Bits *fixed_keys, FixedMap<Bits> *map, u32 bits, u32 room, u32 most, u32 beyond, u32 interval_parts
+#define HERE_OF_FIXED keys, n, flip, plan, counts, fixed_keys, map, bits, room, most, beyond, interval_parts
+struct FixedCalls {
+    SortCall call;
+    BucketCall fixed;
+    __device__ FixedCalls(ALL_OF_FIXED) : call(), fixed() {
+        call.n = n;
+        call.keys_in = keys;
+        call.plan = plan;
+        call.flip = flip;
+        fixed.counts = counts;
+        fixed.keys = fixed_keys;
+        fixed.map = map;
+        fixed.bits = bits;
+        fixed.digit_bits = min(bits + 1, DIGIT_BITS);
+        fixed.room = room;
+        fixed.most = most;
+        fixed.beyond = beyond;
+        fixed.interval_parts = interval_parts;
+    }
+};
 typedef RadixTile<Bits, NoPayload, PROBE_KEYS, 32 / sizeof(Bits), UNORDERED> Tile;
-extern "C" __global__ void __launch_bounds__(PROBE_KEYS)
-to_fixed_buckets(const Bits *keys, u64 n, u64 flip, void *plan, u32 *counts, Bits *fixed_keys, FixedMap<Bits> *map, u32 bits, u32 room, u32 most, u32 beyond,
-                 u32 interval_parts) {
+extern "C" __global__ void __launch_bounds__(PROBE_KEYS) to_fixed_buckets(ALL_OF_FIXED) {
     __shared__ Tile::Shared shared;
     alignas(16) __shared__ char memory[sizeof(FixedTables<Bits>)];
-    FixedTables<Bits> &tables = *(FixedTables<Bits> *)memory;
     static_assert(sizeof(*map) <= MAP_BYTES, "there is room");
-    SortCall call = {};
-    call.n = n;
-    call.keys_in = keys;
-    call.plan = plan;
-    call.flip = flip;
-    BucketCall fixed = {};
-    fixed.counts = counts;
-    fixed.keys = fixed_keys;
-    fixed.map = map;
-    fixed.bits = bits;
-    fixed.digit_bits = min(bits + 1, DIGIT_BITS);
-    fixed.room = room;
-    fixed.most = most;
-    fixed.beyond = beyond;
-    fixed.interval_parts = interval_parts;
-    fixed_first<Order, Tile>(shared, tables, call, fixed);
+    FixedCalls calls(HERE_OF_FIXED);
+    fixed_first<Order, Tile>(shared, *(FixedTables<Bits> *)memory, calls.call, calls.fixed);
 }
-// The same by a single step.
 typedef RadixTile<Bits, NoPayload, PROBE_KEYS, 32 / sizeof(Bits), UNORDERED, SINGLE_DIGITS> SingleTile;
-extern "C" __global__ void __launch_bounds__(PROBE_KEYS)
-to_single_step(const Bits *keys, u64 n, u64 flip, void *plan, u32 *counts, Bits *fixed_keys, void *, u32 bits, u32 room, u32 most, u32 beyond, u32) {
+extern "C" __global__ void __launch_bounds__(PROBE_KEYS) to_single_step(ALL_OF_FIXED) {
     __shared__ SingleTile::Shared shared;
-    SortCall call = {};
-    call.n = n;
-    call.keys_in = keys;
-    call.plan = plan;
-    call.flip = flip;
-    BucketCall fixed = {};
-    fixed.counts = counts;
-    fixed.keys = fixed_keys;
-    fixed.bits = bits;
-    fixed.room = room;
-    fixed.most = most;
-    fixed.beyond = beyond;
-    single_step<Order, SingleTile>(shared, call, fixed);
+    FixedCalls calls(HERE_OF_FIXED);
+    single_step<Order, SingleTile>(shared, calls.call, calls.fixed);
 }
 extern "C" __global__ void tell_of_fixed(void *plan, const FixedMap<Bits> *map, u32 *found, Bits *heavy) {
     SortPlan<sizeof(Bits) + 1> &all = *(SortPlan<sizeof(Bits) + 1> *)plan;

@@ -421,6 +421,7 @@ impl Launches<'_> {
         };
         let more = [p(&buckets)];
         let threads = SAMPLE_THREADS as usize;
+        // Enough for the parts of the sample and for those of the map. Other blocks only wait.
         let blocks = (buckets.sampled as usize / (2 * threads)).clamp(1, multiprocessors);
         // SAFETY: the caller's.
         unsafe {

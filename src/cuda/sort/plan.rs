@@ -179,6 +179,7 @@ fn most_in_buckets(block: SortBlock) -> usize {
 fn most_in_fixed(block: SortBlock, bits: u32) -> usize {
     (block.tile() / 5 * 4) << bits
 }
+/// The same for as many buckets as an 8-bit digit has values.
 fn most_for_fixed(block: SortBlock) -> usize {
     most_in_fixed(block, DIGIT_BITS)
 }
