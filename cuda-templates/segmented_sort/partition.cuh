@@ -95,14 +95,6 @@ struct LongLookBack {
     }
 };
 
-// A digit for `any_order`, which needs no map.
-struct PlainDigit : Digit {
-    __device__ bool prepare() const {
-        __syncthreads(); // the bins are clear
-        return true;
-    }
-};
-
 // STABLE: the order of equal keys can be observed.
 template <class Order, class Tile, u32 CHUNK, u32 MEDIUM_CHUNK, u32 SMALL, u32 SHORT, bool STABLE> struct Partition {
     typedef typename Tile::Shape::Bits Bits;

@@ -131,6 +131,11 @@ struct Digit {
     u32 shift, mask;
     template <class Bits> __device__ u32 operator()(Bits key) const { return u32(key >> shift) & mask; }
 };
+// A digit of a sort by all bits, least significant digit first.
+struct SortedDigit : Digit {
+    u64 sorted_bits; // of the digit, and those that the keys are in order of before
+    template <class Bits> __device__ Bits sorted(Bits key) const { return key & Bits(sorted_bits); }
+};
 
 // A payload as plain bytes, in units of its alignment.
 template <u32 ALIGN> struct ValueUnit;
@@ -166,7 +171,8 @@ constexpr u32 STAY_BINS = WARP;
 enum Ranking {
     BALLOTS, // stable: eight ballots a key; rows of a tile with few keys are spread over the warps
     // Stable: one atomic addition a key. CUDA promises no order of the lanes of one addition, so
-    // `store` checks the order, and the block ranks again by ballots if it is wrong.
+    // `store` checks the order, and the block ranks again by ballots if it is wrong. Without a
+    // payload only for `SortedDigit`.
     CHECKED,
     UNORDERED // not stable: one atomic addition a key in the block's histogram
 };
@@ -196,11 +202,10 @@ template <class Bits_, class Value_, u32 THREADS_, u32 ITEMS_, Ranking RANKING, 
     static __device__ u32 padded_row(u32 i) {
         return i * (PADDED ? THREADS + THREADS / WARP : THREADS) + padded(threadIdx.x);
     }
-    // A key's tag: its source position in the tile and, above it if a pass has a payload, its
-    // digit. In an unordered tile its digit alone.
-    typedef typename If<HAS_VALUES && RANKING == CHECKED, u32, typename If<RANKING == UNORDERED, u8, u16>::Type>::Type
-        TagWord;
-    static constexpr bool HAS_TAGS = (RANKING != BALLOTS || HAS_VALUES) && DIGITS == BINS;
+    // A key's tag: in a checked tile its digit above its source position in the tile, in one ranked
+    // by ballots its source position, in an unordered one its digit.
+    typedef typename If<RANKING == CHECKED, u32, typename If<RANKING == UNORDERED, u8, u16>::Type>::Type TagWord;
+    static constexpr bool HAS_TAGS = (RANKING == UNORDERED || HAS_VALUES) && DIGITS == BINS;
     static constexpr u32 TAGS = HAS_TAGS ? PADDED_TILE : 2;
     static_assert(THREADS >= DIGITS && TILE <= 65536, "a thread for each digit, 16 bits for a position");
     static_assert(DIGITS == BINS || RANKING == UNORDERED, "others count by warp");
@@ -227,6 +232,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING, DIGITS> {
     typedef RadixShape<Bits, Value, THREADS, ITEMS, RANKING, DIGITS> Shape;
     typedef typename Shape::Shared Shared;
     static constexpr u32 WARPS = Shape::WARPS, TILE = Shape::TILE, LONG_RUN = Shape::LONG_RUN;
+    static constexpr bool IS_CHECKED = RANKING == CHECKED;
     static constexpr u32 POSITION_BITS = 16, POSITION_MASK = (1 << POSITION_BITS) - 1;
     static constexpr u32 ROWS = ITEMS < 2 ? ITEMS : 2; // ranked at once
     // Keys of a thread that one step of a store loop handles. With a payload two are faster; for
@@ -444,28 +450,46 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING, DIGITS> {
     // Stores the keys in the order of the tile: calls `out(index, key)` for each. Returns whether
     // any two neighbours are out of order.
     template <class D, class Out> __device__ bool store(D digit, const Out &out) {
-        static_assert(RANKING == CHECKED, "tags hold the source positions");
+        static_assert(RANKING == CHECKED, "others are not checked");
         const Bits *keys = (const Bits *)s.exchange;
-        // Digit above source position: rises along a tile that is ranked stably.
-        auto tag_of = [&](u32 index, Bits key) {
-            return HAS_VALUES ? u32(s.tags[index]) : digit(key) << POSITION_BITS | s.tags[index];
+        // Rises along a tile that is ranked stably. Without a payload the source positions need not
+        // be known: the tile came in order of the lower digits.
+        auto rising = [&](u32 index, Bits key) {
+            if constexpr (HAS_VALUES) return s.tags[index];
+            else return digit.sorted(key);
         };
         bool disorder = false;
 #pragma unroll STORE_UNROLL
         for (u32 i = 0; i < ITEMS; i++) {
-            u32 j = i * THREADS + threadIdx.x, index = padded_row(i), tag = 0;
+            u32 j = i * THREADS + threadIdx.x, index = padded_row(i);
             bool there = WHOLE || j < count;
+            decltype(rising(0, Bits(0))) own = 0;
             if (there) {
                 Bits key = keys[index];
-                tag = tag_of(index, key);
-                out(s.to[tag >> POSITION_BITS] + j, key);
+                own = rising(index, key);
+                out(s.to[HAS_VALUES ? u32(own) >> POSITION_BITS : digit(key)] + j, key);
             }
-            u32 previous = __shfl_up_sync(ALL_LANES, tag, 1);
+            auto previous = __shfl_up_sync(ALL_LANES, own, 1);
             u32 previous_index = index - (Shape::PADDED ? 2 : 1); // for lane 0
-            if (lane_id() == 0 && j > 0 && there) previous = tag_of(previous_index, keys[previous_index]);
-            disorder |= there && j > 0 && tag < previous;
+            if (lane_id() == 0 && j > 0 && there) previous = rising(previous_index, keys[previous_index]);
+            disorder |= there && j > 0 && own < previous;
         }
         return disorder;
+    }
+
+    // The same without a check.
+    template <class D, class Out> __device__ void store_unchecked(D digit, const Out &out) {
+        static_assert(!Shape::PADDED, "key j at index j");
+        const Bits *keys = (const Bits *)s.exchange;
+        constexpr bool ALL = WHOLE && !SOME_STAY<D>; // all keys are there
+        auto digit_at = [&](u32 j, Bits key) { return IS_COSTLY<D> ? u32(s.tags[j]) : digit(key); };
+#pragma unroll
+        for (u32 i = 0; i < ITEMS; i++) {
+            u32 j = i * THREADS + threadIdx.x;
+            if (!ALL && j >= count) break;
+            Bits key = keys[j];
+            out(s.to[digit_at(j, key)] + j, key);
+        }
     }
 
     // Stores the payload after the keys: calls `out(index, source position)` for each key.
@@ -480,22 +504,6 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING, DIGITS> {
             if (!WHOLE && j >= count) break;
             u32 tag = s.tags[padded_row(i)];
             out(s.to[tag >> POSITION_BITS] + j, tag & POSITION_MASK);
-        }
-    }
-
-    // Stores an unordered tile: in the order of the tile or, if runs are long, by rows of a warp.
-    // Rows that lie in one run need no digit.
-    template <class D, class Out> __device__ void store_unordered(D digit, const Out &out) {
-        static_assert(RANKING == UNORDERED, "no padding");
-        const Bits *keys = (const Bits *)s.exchange;
-        constexpr bool ALL = WHOLE && !SOME_STAY<D>; // all keys are there
-        auto digit_at = [&](u32 j, Bits key) { return IS_COSTLY<D> ? u32(s.tags[j]) : digit(key); };
-#pragma unroll
-        for (u32 i = 0; i < ITEMS; i++) {
-            u32 j = i * THREADS + threadIdx.x;
-            if (!ALL && j >= count) break;
-            Bits key = keys[j];
-            out(s.to[digit_at(j, key)] + j, key);
         }
     }
 
@@ -559,7 +567,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING, DIGITS> {
                     ((Bits *)s.exchange)[index] = key[i];
                     if (IS_COSTLY<D>) s.tags[index] = TagWord(d);
                 }
-                if (RANKING == CHECKED) s.tags[index] = TagWord(HAS_VALUES ? d << POSITION_BITS | at(i) : at(i));
+                if (RANKING == CHECKED && HAS_VALUES) s.tags[index] = d << POSITION_BITS | at(i);
             }
     }
 

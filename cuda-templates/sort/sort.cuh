@@ -52,6 +52,20 @@ __device__ inline Digit digit_of(const SortCall &call, u32 pass) {
     return {shift, (1u << min(call.end - shift, DIGIT_BITS)) - 1};
 }
 
+// The same with the bits that keys are in order of after the pass. Earlier passes have sorted the lower
+// digits, or all keys share these.
+__device__ inline SortedDigit sorted_digit(const SortCall &call, u32 pass) {
+    u32 end = min(call.begin + (pass + 1) * DIGIT_BITS, call.end);
+    return {digit_of(call, pass), ~u64(0) >> (64 - end)};
+}
+// A digit for `any_order`, which needs no map.
+struct PlainDigit : Digit {
+    __device__ bool prepare() const {
+        __syncthreads(); // the bins are clear
+        return true;
+    }
+};
+
 // ---- counting ----------------------------------------------------------------------------------
 
 // Copies of a counter, side by side: lanes with the same digit contend less often.
@@ -273,7 +287,9 @@ __device__ inline void stable_tile(Tile &t, D digit, const Load &load, const Put
     t.load(load);
     t.rank(digit);
     t.scatter(publish, receive);
-    if (__syncthreads_or(t.store(digit, put))) {
+    if constexpr (!Tile::IS_CHECKED) {
+        t.store_unchecked(digit, put);
+    } else if (__syncthreads_or(t.store(digit, put))) {
         t.rank_again(digit, load);
         t.store(digit, put);
     }
@@ -322,7 +338,7 @@ __device__ inline bool any_order_tile(Tile &t, D digit, const Load &load, const 
     u64 position = 0;
     t.template scatter<D>([&](u32 d, u32 total) { position = total ? claim(d, total) : 0; },
                           [&](u32, u32) { return position; });
-    t.store_unordered(digit, put);
+    t.store_unchecked(digit, put);
     return true;
 }
 // The same for a partial tile, outlined too.
@@ -439,13 +455,30 @@ template <class Order, class Tile> struct SortPass {
             Bits key = from[at];
             return is_first ? order.to(key) : key;
         };
-        if (Tile::HAS_VALUES && values)
-            prefetch_lines<Tile::THREADS>(values + first, u32(min(left, u64(Tile::TILE))) * Value::BYTES);
         auto put = [=](u64 index, Bits key) {
             if (!unwanted) out[index] = is_last ? order.from(key) : key;
         };
-        stable_any<Tile>(s, left, digit_of(call, pass), load, put, values ? values + first : nullptr, first,
-                         (Value *)(to ? call.values[1] : call.values[0]), publish, receive);
+        if constexpr (Tile::HAS_VALUES) {
+            if (values) prefetch_lines<Tile::THREADS>(values + first, u32(min(left, u64(Tile::TILE))) * Value::BYTES);
+            stable_any<Tile>(s, left, digit_of(call, pass), load, put, values ? values + first : nullptr, first,
+                             (Value *)(to ? call.values[1] : call.values[0]), publish, receive);
+        } else if (call.end - call.begin < 8 * sizeof(Bits)) {
+            // Keys that differ elsewhere keep their order, and no check of a checked tile sees it.
+            typedef RadixTile<Bits, Value, Tile::THREADS, Tile::ITEMS, BALLOTS> Stable;
+            static_assert(sizeof(typename Stable::Shared) <= sizeof(s), "they share memory");
+            stable_partial_tile<Stable>(*(typename Stable::Shared *)&s, u32(min(left, u64(Tile::TILE))),
+                                        digit_of(call, pass), load, put, nullptr, first, (Value *)nullptr, publish,
+                                        receive);
+        } else if (tiles.run == 0) { // the keys are in no order yet
+            typedef RadixTile<Bits, Value, Tile::THREADS, Tile::ITEMS, UNORDERED> Unordered;
+            static_assert(sizeof(typename Unordered::Shared) <= sizeof(s), "they share memory");
+            u64 *next = plan.starts[pass];
+            any_order<Unordered>(*(typename Unordered::Shared *)&s, left, PlainDigit{digit_of(call, pass)}, load, put,
+                                 [=](u32 d, u32 total) { return atomicAdd(next + d, u64(total)); });
+        } else {
+            stable_any<Tile>(s, left, sorted_digit(call, pass), load, put, nullptr, first, (Value *)nullptr, publish,
+                             receive);
+        }
     }
 };
 
