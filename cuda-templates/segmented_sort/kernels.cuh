@@ -27,8 +27,7 @@ extern "C" __global__ void __launch_bounds__(HEAD_THREADS, 6) segment_heads(cons
 // Long segments.
 template <bool MASKED> __device__ __forceinline__ void partition(const SegmentSortCall &call, u64 n) {
     constexpr bool STABLE = MASKED || Value::BYTES > 0;
-    constexpr Ranking RANKING = Value::BYTES > 0 ? CHECKED : STABLE ? BALLOTS : UNORDERED;
-    typedef RadixTile<Bits, Value, PASS_THREADS, PASS_ITEMS, RANKING> Tile;
+    typedef RadixTile<Bits, Value, PASS_THREADS, PASS_ITEMS, STABLE ? CHECKED : UNORDERED> Tile;
     extern __shared__ Vector shared[];
     typedef Partition<Order, Tile, CHUNK, MEDIUM_CHUNK, SMALL, SHORT, STABLE> Sort;
     static_assert(sizeof(typename Tile::Shared) <= PASS_SHARED && Sort::BYTES <= PASS_SHARED, "the host asks for as many");

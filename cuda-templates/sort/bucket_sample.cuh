@@ -132,6 +132,7 @@ template <class Order, class Bits, u32 THREADS> struct MapMaker {
         u64 totals[THREADS / WARP];
         u32 most[3]; // keys in an interval of either layout, and in a part of the range
         u32 coarse[HEAVY_SLOTS], of_heavy, is_last;
+        u32 missed, of_dense; // hits of frequent keys: of those not in `few`, and of those beside others
     };
     // The buckets that an interval needs. PARTIAL: a share of a bucket in units of 1 / ONE; several
     // intervals with few keys share it. Else whole buckets, the first of which is a new one.
@@ -189,7 +190,7 @@ template <class Order, class Bits, u32 THREADS> struct MapMaker {
         for (u32 i = threadIdx.x; i < 2 * INTERVALS; i += THREADS) s.counts[0][i] = 0;
         if (threadIdx.x < BINS) s.shares[threadIdx.x] = 0;
         s.few.clear();
-        u32 frequent = frequent_hits(buckets.sampled);
+        u32 frequent = frequent_hits(buckets.sampled), missed = 0;
         const Bits *sample = (const Bits *)buckets.sample;
         u32 i = part * THREADS + threadIdx.x;
         Bits next = sample[i];
@@ -205,8 +206,10 @@ template <class Order, class Bits, u32 THREADS> struct MapMaker {
             atomicAdd(s.shares + share(key), 1);
 #pragma unroll
             for (u32 w = 0; w < 2; w++) atomicAdd(s.counts[w] + layouts[w].interval(layouts[w](key)), 1);
-            if (hits >= frequent) s.few.add(key, 1);
+            if (hits >= frequent) missed += !s.few.add(key, 1);
         }
+        missed = warp_add(missed);
+        if (lane_id() == 0 && missed > 0) atomicAdd(&map.missed, missed);
         __syncthreads();
         for (u32 i = threadIdx.x; i < 2 * INTERVALS; i += THREADS)
             if (s.counts[0][i]) atomicAdd(map.samples[0] + i, s.counts[0][i]);
@@ -230,11 +233,17 @@ template <class Order, class Bits, u32 THREADS> struct MapMaker {
 #pragma unroll
         for (u32 k = 0; k < LOADS; k++)
             if (u32 i = k * THREADS + threadIdx.x; i < 2 * INTERVALS) s.counts[0][i] = samples[k];
+        if (threadIdx.x == 0) {
+            s.missed = load_relaxed(&map.missed);
+            s.of_dense = 0;
+        }
         s.few.clear();
         u32 keys = min(load_relaxed(&map.frequent_keys), u32(MAP_BLOCKS * HEAVY_SLOTS));
 #pragma unroll 1
-        for (u32 i = threadIdx.x; i < keys; i += THREADS)
-            s.few.add(*(volatile Bits *)(map.frequent + i), load_relaxed(map.frequent_hits + i));
+        for (u32 i = threadIdx.x; i < keys; i += THREADS) {
+            u32 hits = load_relaxed(map.frequent_hits + i);
+            if (!s.few.add(*(volatile Bits *)(map.frequent + i), hits)) atomicAdd(&s.missed, hits);
+        }
         __syncthreads();
     }
     // Finds the fullest interval of either layout, and the fullest part of the range.
@@ -267,7 +276,10 @@ template <class Order, class Bits, u32 THREADS> struct MapMaker {
                 others = counts[interval] - min(hits, counts[interval]),
                 beside = bits > 0 ? u32(others / ((u64(1) << bits) - 1))
                                   : counts[interval_of(key + 1)] + counts[interval_of(key - 1)];
-            if (hits <= 2 * beside) hits = s.few.hits[i] = 0;
+            if (hits <= 2 * beside) {
+                atomicAdd(&s.of_dense, hits);
+                hits = s.few.hits[i] = 0;
+            }
         }
         float in_bucket = float(buckets.sampled) * float(buckets.room) / float(call.n);
         u32 least = max(8u, u32(in_bucket / 4)), of_frequent = 0;
@@ -282,7 +294,9 @@ template <class Order, class Bits, u32 THREADS> struct MapMaker {
             if (count == 0 || (count <= MOST_HEAVY && fits)) break;
             __syncthreads(); // all threads have read the sum
         }
-        if (of_frequent - s.of_heavy >= buckets.sampled / 4) return false;
+        // The missed keys are taken to be dense as often as those that are known.
+        float missed = float(s.missed) * float(of_frequent) / float(max(of_frequent + s.of_dense, 1));
+        if (float(of_frequent - s.of_heavy) + missed >= 0.25f * float(buckets.sampled)) return false;
         s.tables.heavy.clear(s.found);
         __syncthreads();
         s.tables.heavy.add_frequent(s.few, least, s.found, call.n, buckets.sampled, nullptr);

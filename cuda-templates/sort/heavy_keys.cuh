@@ -34,24 +34,26 @@ template <class Bits> struct FewKeys {
         __syncthreads();
     }
     __device__ Bits key(u32 slot) const { return slot < ENTRIES ? keys[slot] : NONE; }
-    __device__ void add(Bits x, u32 more) {
+    // Returns whether the key has an entry.
+    __device__ bool add(Bits x, u32 more) {
         if (x == NONE) {
             if (atomicAdd(hits + ENTRIES, more) == 0) atomicAdd(&count, 1);
-            return;
+            return true;
         }
         u32 entry = hashed<LOG_ENTRIES>(x);
         for (u32 tried = 0; tried < ENTRIES; tried++, entry = (entry + 1) % ENTRIES) {
             Bits here = load_shared(keys + entry);
             if (here == NONE) {
-                if (load_shared(&count) >= HEAVY_SLOTS) return;
+                if (load_shared(&count) >= HEAVY_SLOTS) break;
                 here = atomicCAS(keys + entry, NONE, x);
                 if (here == NONE) atomicAdd(&count, 1);
             }
             if (here == NONE || here == x) {
                 atomicAdd(hits + entry, more);
-                return;
+                return true;
             }
         }
+        return false;
     }
 };
 

@@ -23,7 +23,14 @@ extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS)
     sort_passes(SortCall call AND_LENGTH) {
     BEGIN_LAUNCH(call)
     extern __shared__ Vector shared[];
+#ifdef KEYS_ONLY
+    typedef RadixTile<Bits, Value, PASS_THREADS, PASS_ITEMS, SORTED> SortedTile;
+    static_assert(sizeof(SortedTile::Shared) <= PASS_SHARED, "the host asks for as many bytes");
+    if (call.end - call.begin == 8 * sizeof(Bits)) return sort_passes<Order, SortedTile>(shared, call);
+    sort_passes_outlined<Order, PassTile>(shared, call); // keys that differ elsewhere keep their order
+#else
     sort_passes<Order, PassTile>(shared, call);
+#endif
 }
 #endif
 #if HAS_KERNEL(sort_small)

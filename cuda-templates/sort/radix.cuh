@@ -171,9 +171,9 @@ constexpr u32 STAY_BINS = WARP;
 enum Ranking {
     BALLOTS, // stable: eight ballots a key; rows of a tile with few keys are spread over the warps
     // Stable: one atomic addition a key. CUDA promises no order of the lanes of one addition, so
-    // `store` checks the order, and the block ranks again by ballots if it is wrong. Without a
-    // payload only for `SortedDigit`.
-    CHECKED,
+    // `store` checks the order, and the block ranks again by ballots if it is wrong.
+    CHECKED, // by source positions
+    SORTED,  // keys-only with a `SortedDigit`: by the bits that are sorted
     UNORDERED // not stable: one atomic addition a key in the block's histogram
 };
 
@@ -195,20 +195,23 @@ template <class Bits_, class Value_, u32 THREADS_, u32 ITEMS_, Ranking RANKING, 
     // One item is left out after every 32. Without it keys that rise by one share half of the
     // banks, or one bank if the tile is a multiple of 4096 long. With a payload, random keys lose
     // by it what other keys gain, so there only the second case has it.
-    static constexpr bool PADDED = RANKING == CHECKED && (ITEMS % 8 == 0 || !HAS_VALUES);
+    static constexpr bool IS_CHECKED = RANKING == CHECKED || RANKING == SORTED;
+    static constexpr bool PADDED = IS_CHECKED && (ITEMS % 8 == 0 || !HAS_VALUES);
     static constexpr u32 PADDED_TILE = TILE + (PADDED ? TILE / WARP : 0);
     static __device__ u32 padded(u32 j) { return PADDED ? j + j / WARP : j; }
     // `padded(i * THREADS + threadIdx.x)`. Its second term is the same for all i.
     static __device__ u32 padded_row(u32 i) {
         return i * (PADDED ? THREADS + THREADS / WARP : THREADS) + padded(threadIdx.x);
     }
-    // A key's tag: in a checked tile its digit above its source position in the tile, in one ranked
-    // by ballots its source position, in an unordered one its digit.
-    typedef typename If<RANKING == CHECKED, u32, typename If<RANKING == UNORDERED, u8, u16>::Type>::Type TagWord;
-    static constexpr bool HAS_TAGS = (RANKING == UNORDERED || HAS_VALUES) && DIGITS == BINS;
+    // A key's tag: its source position in the tile and, above it if a pass has a payload, its
+    // digit. In an unordered tile its digit alone.
+    typedef typename If<HAS_VALUES && RANKING == CHECKED, u32, typename If<RANKING == UNORDERED, u8, u16>::Type>::Type
+        TagWord;
+    static constexpr bool HAS_TAGS = (RANKING == CHECKED || RANKING == UNORDERED || HAS_VALUES) && DIGITS == BINS;
     static constexpr u32 TAGS = HAS_TAGS ? PADDED_TILE : 2;
     static_assert(THREADS >= DIGITS && TILE <= 65536, "a thread for each digit, 16 bits for a position");
     static_assert(DIGITS == BINS || RANKING == UNORDERED, "others count by warp");
+    static_assert(RANKING != SORTED || !HAS_VALUES, "equal keys may change places");
 
     struct Shared {
         alignas(16) char exchange[PADDED_TILE * WIDEST]; // item j at `padded(j)`
@@ -232,7 +235,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING, DIGITS> {
     typedef RadixShape<Bits, Value, THREADS, ITEMS, RANKING, DIGITS> Shape;
     typedef typename Shape::Shared Shared;
     static constexpr u32 WARPS = Shape::WARPS, TILE = Shape::TILE, LONG_RUN = Shape::LONG_RUN;
-    static constexpr bool IS_CHECKED = RANKING == CHECKED;
+    static constexpr bool IS_CHECKED = Shape::IS_CHECKED, IS_SORTED = RANKING == SORTED;
     static constexpr u32 POSITION_BITS = 16, POSITION_MASK = (1 << POSITION_BITS) - 1;
     static constexpr u32 ROWS = ITEMS < 2 ? ITEMS : 2; // ranked at once
     // Keys of a thread that one step of a store loop handles. With a payload two are faster; for
@@ -450,13 +453,12 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING, DIGITS> {
     // Stores the keys in the order of the tile: calls `out(index, key)` for each. Returns whether
     // any two neighbours are out of order.
     template <class D, class Out> __device__ bool store(D digit, const Out &out) {
-        static_assert(RANKING == CHECKED, "others are not checked");
+        static_assert(IS_CHECKED, "others are not checked");
         const Bits *keys = (const Bits *)s.exchange;
-        // Rises along a tile that is ranked stably. Without a payload the source positions need not
-        // be known: the tile came in order of the lower digits.
+        // Rises along a tile that is ranked stably. A sorted tile came in order of the lower digits.
         auto rising = [&](u32 index, Bits key) {
-            if constexpr (HAS_VALUES) return s.tags[index];
-            else return digit.sorted(key);
+            if constexpr (RANKING == SORTED) return digit.sorted(key);
+            else return HAS_VALUES ? u32(s.tags[index]) : digit(key) << POSITION_BITS | s.tags[index];
         };
         bool disorder = false;
 #pragma unroll STORE_UNROLL
@@ -467,7 +469,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING, DIGITS> {
             if (there) {
                 Bits key = keys[index];
                 own = rising(index, key);
-                out(s.to[HAS_VALUES ? u32(own) >> POSITION_BITS : digit(key)] + j, key);
+                out(s.to[RANKING == SORTED ? digit(key) : u32(own) >> POSITION_BITS] + j, key);
             }
             auto previous = __shfl_up_sync(ALL_LANES, own, 1);
             u32 previous_index = index - (Shape::PADDED ? 2 : 1); // for lane 0
@@ -477,9 +479,9 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING, DIGITS> {
         return disorder;
     }
 
-    // The same without a check.
-    template <class D, class Out> __device__ void store_unchecked(D digit, const Out &out) {
-        static_assert(!Shape::PADDED, "key j at index j");
+    // Stores an unordered tile.
+    template <class D, class Out> __device__ void store_unordered(D digit, const Out &out) {
+        static_assert(RANKING == UNORDERED, "no padding");
         const Bits *keys = (const Bits *)s.exchange;
         constexpr bool ALL = WHOLE && !SOME_STAY<D>; // all keys are there
         auto digit_at = [&](u32 j, Bits key) { return IS_COSTLY<D> ? u32(s.tags[j]) : digit(key); };
@@ -567,7 +569,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING, DIGITS> {
                     ((Bits *)s.exchange)[index] = key[i];
                     if (IS_COSTLY<D>) s.tags[index] = TagWord(d);
                 }
-                if (RANKING == CHECKED && HAS_VALUES) s.tags[index] = d << POSITION_BITS | at(i);
+                if (RANKING == CHECKED) s.tags[index] = TagWord(HAS_VALUES ? d << POSITION_BITS | at(i) : at(i));
             }
     }
 

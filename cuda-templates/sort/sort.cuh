@@ -287,9 +287,7 @@ __device__ inline void stable_tile(Tile &t, D digit, const Load &load, const Put
     t.load(load);
     t.rank(digit);
     t.scatter(publish, receive);
-    if constexpr (!Tile::IS_CHECKED) {
-        t.store_unchecked(digit, put);
-    } else if (__syncthreads_or(t.store(digit, put))) {
+    if (__syncthreads_or(t.store(digit, put))) {
         t.rank_again(digit, load);
         t.store(digit, put);
     }
@@ -338,7 +336,7 @@ __device__ inline bool any_order_tile(Tile &t, D digit, const Load &load, const 
     u64 position = 0;
     t.template scatter<D>([&](u32 d, u32 total) { position = total ? claim(d, total) : 0; },
                           [&](u32, u32) { return position; });
-    t.store_unchecked(digit, put);
+    t.store_unordered(digit, put);
     return true;
 }
 // The same for a partial tile, outlined too.
@@ -406,7 +404,8 @@ struct PassTiles {
     }
 };
 
-// A round of a pass, over all keys or those that buckets left. It uses the look-back words of its
+// A round of a pass, over all keys or those that buckets left. With a sorted tile, for keys-only by all
+// bits, the first pass is unordered. A round uses the look-back words of its
 // parity, and clears the other words for the next round.
 template <class Order, class Tile> struct SortPass {
     typedef typename Tile::Shape::Bits Bits;
@@ -458,26 +457,20 @@ template <class Order, class Tile> struct SortPass {
         auto put = [=](u64 index, Bits key) {
             if (!unwanted) out[index] = is_last ? order.from(key) : key;
         };
-        if constexpr (Tile::HAS_VALUES) {
-            if (values) prefetch_lines<Tile::THREADS>(values + first, u32(min(left, u64(Tile::TILE))) * Value::BYTES);
+        if (Tile::HAS_VALUES && values)
+            prefetch_lines<Tile::THREADS>(values + first, u32(min(left, u64(Tile::TILE))) * Value::BYTES);
+        if constexpr (!Tile::IS_SORTED) {
             stable_any<Tile>(s, left, digit_of(call, pass), load, put, values ? values + first : nullptr, first,
                              (Value *)(to ? call.values[1] : call.values[0]), publish, receive);
-        } else if (call.end - call.begin < 8 * sizeof(Bits)) {
-            // Keys that differ elsewhere keep their order, and no check of a checked tile sees it.
-            typedef RadixTile<Bits, Value, Tile::THREADS, Tile::ITEMS, BALLOTS> Stable;
-            static_assert(sizeof(typename Stable::Shared) <= sizeof(s), "they share memory");
-            stable_partial_tile<Stable>(*(typename Stable::Shared *)&s, u32(min(left, u64(Tile::TILE))),
-                                        digit_of(call, pass), load, put, nullptr, first, (Value *)nullptr, publish,
-                                        receive);
-        } else if (tiles.run == 0) { // the keys are in no order yet
+        } else if (tiles.run > 0) {
+            stable_any<Tile>(s, left, sorted_digit(call, pass), load, put, nullptr, first, (Value *)nullptr, publish,
+                             receive);
+        } else { // the keys are in no order yet
             typedef RadixTile<Bits, Value, Tile::THREADS, Tile::ITEMS, UNORDERED> Unordered;
             static_assert(sizeof(typename Unordered::Shared) <= sizeof(s), "they share memory");
             u64 *next = plan.starts[pass];
             any_order<Unordered>(*(typename Unordered::Shared *)&s, left, PlainDigit{digit_of(call, pass)}, load, put,
                                  [=](u32 d, u32 total) { return atomicAdd(next + d, u64(total)); });
-        } else {
-            stable_any<Tile>(s, left, sorted_digit(call, pass), load, put, nullptr, first, (Value *)nullptr, publish,
-                             receive);
         }
     }
 };
@@ -527,6 +520,11 @@ template <class Order, class Tile> __device__ void sort_passes(Vector *memory, c
         SortPass<Order, Tile>(call, plan, tiles).run(*(typename Tile::Shared *)memory, ticket - tiles.begin);
         if (threadIdx.x == 0) tiles.done++;
     }
+}
+
+// The same, outlined.
+template <class Order, class Tile> __device__ __noinline__ void sort_passes_outlined(Vector *memory, SortCall call) {
+    sort_passes<Order, Tile>(memory, call);
 }
 
 // ---- one block ---------------------------------------------------------------------------------

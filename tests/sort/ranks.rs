@@ -13,7 +13,7 @@ const TEMPLATES: [&str; 2] =
 /// Ranks tiles of `ROWS` rows by the second digit, with source indices or keys-only. `again` counts the
 /// tiles that are ranked twice.
 const KERNEL: &str = r#"
-typedef RadixTile<u32, PAYLOAD, 256, ROWS, CHECKED> Tile;
+typedef RadixTile<u32, PAYLOAD, 256, ROWS, RANKING> Tile;
 
 template <class T> __device__ void sort_tile(T t, u32 first, const u32 *in, u32 *out, u32 *at, u32 *again) {
     SortedDigit digit{{8, 255}, 0xffff};
@@ -81,12 +81,13 @@ fn in_any_order(rows: usize, is_paired: bool) {
     // Keys-only differ above the second digit, where their order is not seen.
     let seen = |keys: &[u32]| keys.iter().map(|key| key & 0xffff).collect::<Vec<u32>>();
     let expected_keys: Vec<u32> = expected.iter().map(|&i| keys[i as usize]).collect();
-    let payload = if is_paired { "Payload<4, 4>" } else { "NoPayload" };
+    let tile_of = if is_paired { ["Payload<4, 4>", "CHECKED"] } else { ["NoPayload", "SORTED"] };
     for (edits, is_repaired, is_right) in
         [(&[][..], false, true), (&[ODD_FIRST], true, true), (&[ODD_FIRST, NO_CHECK], false, false)]
     {
         let edited = edits.iter().fold(text.clone(), |text, edit| edit.apply(&text));
-        let text = format!("{edited}\nconstexpr u32 ROWS = {rows};\n#define PAYLOAD {payload}\n{KERNEL}");
+        let constants = format!("typedef {} PAYLOAD;\nconstexpr Ranking RANKING = {};", tile_of[0], tile_of[1]);
+        let text = format!("{edited}\nconstexpr u32 ROWS = {rows};\n{constants}\n{KERNEL}");
         let kernels = Kernels::compile(&context, "ranks", &text, &["subject"]).unwrap();
         let input = stream.clone_htod(&keys).unwrap();
         let (output, at) = (stream.alloc_zeros::<u32>(n).unwrap(), stream.alloc_zeros::<u32>(n).unwrap());

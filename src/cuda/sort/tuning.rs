@@ -117,10 +117,10 @@ impl SortShape {
     pub(crate) const fn in_buckets(&self, is_large: bool) -> SortBlock {
         if is_large { self.large } else { self.bucket }
     }
-    /// Bytes that a pass with a payload keeps for each key: its source index and its digit
+    /// Bytes that a pass keeps for each key: its source index, and with a payload its digit
     /// (`RadixShape::TagWord`).
     const fn note(&self) -> usize {
-        if self.payload > 0 { 4 } else { 0 }
+        if self.payload > 0 { 4 } else { 2 }
     }
     /// Bytes of a source index in a sort with a payload by one block.
     const fn note_in_block(&self) -> usize {
