@@ -288,6 +288,13 @@ impl<K: Key> Subject<K> {
         self.verify_counted(&keys, expected, what).unwrap();
     }
 
+    /// The sample leaves the keys to the passes.
+    fn check_left(&mut self, what: &str, draw: impl Fn(u64) -> K) {
+        let n = (1 << 22) - self.rng.below(10_000);
+        let keys: Vec<K> = (0..n).map(|_| draw(self.rng.next())).collect();
+        assert!(self.map(&keys).is_too_large, "{what}, {:?} of {} bits", self.kind, K::WIDTH);
+    }
+
     fn check_fixed(&mut self, expected: FixedFunction, what: &str, n: usize, draw: impl Fn(u64) -> K) {
         let keys: Vec<K> = (0..n).map(|_| draw(self.rng.next())).collect();
         self.verify_fixed(&keys, expected, what).unwrap();
@@ -523,6 +530,10 @@ impl<K: Key> Subject<K> {
         self.check(Bits, "random", of);
         self.check(Range, "a range", |x| of((up(x) >> 9) + 12345));
         self.check(Range, "a hundred values", |x| of((x % 100 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+        // More frequent keys than can be heavy.
+        for values in [257, 500] {
+            self.check_left("values far apart", |x| of((x % values + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+        }
         let law =
             |x: u64, bits: u32| up(x) >> (x.wrapping_mul(0x9e37_79b9_7f4a_7c15).leading_ones() * bits).min(width - 1);
         if self.kind == Kind::Unsigned {
