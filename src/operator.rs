@@ -111,6 +111,10 @@ pub trait Operator<T: Element>: Copy + Send + Sync + 'static {
     /// taken as integers, and other sizes panic.
     #[doc(hidden)]
     const LANES: Lanes = Lanes::No;
+    /// Whether `lift` and `combine` are few instructions for any arguments. The CPU engine may then call them for
+    /// results that it does not use.
+    #[doc(hidden)]
+    const IS_CHEAP: bool = false;
     /// The type under which kernels see the element.
     #[doc(hidden)]
     const CUDA_ELEMENT: DeviceCode<Self, T> = DeviceCode::element::<T>();
@@ -338,6 +342,8 @@ macro_rules! operators {
             }; )?
             const ASSOCIATIVITY: Associativity = Associativity::$associativity;
             const LANES: Lanes = lanes!($op $associativity $form $t);
+            // A wider carry is a conversion, which may be a call.
+            const IS_CHEAP: bool = size_of::<$t>() <= 8 && size_of::<$t>() == size_of::<Self::Carry>();
             // SAFETY: each text is one operation or one function of the templates on its arguments.
             // The form of a row carries integers that may overflow as unsigned ones.
             const CUDA: DeviceCode<Self, $t> = unsafe { DeviceCode::new($cuda) };

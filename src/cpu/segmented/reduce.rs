@@ -144,16 +144,19 @@ pub(super) unsafe fn reduce_shaped<Op: Operator<T>, T: Element>(
     // The ends ascend, so pieces lie within the input, and no segment ends in two tiles.
     let source = Elements::<Op, T, false> { input: input.as_ptr(), n: input.len(), operator: PhantomData };
     let fold = |items: Range<usize>| (!items.is_empty()).then(|| fold_segment::<Op, T>(source, items));
-    let to = Output(output.as_mut_ptr());
+    let results = Output(output.as_mut_ptr());
+    let write = |segment: usize, result: Op::Carry| {
+        // SAFETY: there are `count` results, and each is written once: by the tile in which its
+        // segment ends.
+        unsafe { results.at(segment).write(Op::lower(result)) }
+    };
     let put = |segment: usize, items: Option<Op::Carry>| {
         let result = match (first, items) {
             (Some(first), Some(items)) => Op::combine(first, items),
             (None, Some(items)) => items,
             (_, None) => empty.expect("there is a result of empty segments"),
         };
-        // SAFETY: there are `count` results, and each is put once: by the tile in which its segment
-        // ends.
-        unsafe { to.at(segment).write(Op::lower(result)) }
+        write(segment, result);
     };
     // The segment and the item of a tile's first unit.
     let split = |tile: usize| {
@@ -171,7 +174,7 @@ pub(super) unsafe fn reduce_shaped<Op: Operator<T>, T: Element>(
         let mut end = segments.end(segment);
         let kept = fold(item..end);
         let mut next = segment + 1;
-        if let Some(columns) = segments.columns().filter(|&columns| columns < 2 * LONG) {
+        if let Some(columns) = segments.columns().filter(|&columns| columns < LONG) {
             while next + ROWS <= last {
                 for (row, sum) in fold_rows::<Op, T>(source, end, columns).into_iter().enumerate() {
                     put(next + row, Some(sum));
@@ -181,8 +184,14 @@ pub(super) unsafe fn reduce_shaped<Op: Operator<T>, T: Element>(
             }
         }
         for segment in next..last {
-            let begin = std::mem::replace(&mut end, segments.end(segment));
-            put(segment, fold(begin..end));
+            let items = std::mem::replace(&mut end, segments.end(segment))..end;
+            match empty {
+                Some(empty) if const { Op::IS_CHEAP } && items.len() <= SHORT && items.start + SHORT <= input.len() => {
+                    let begin = |item| first.map_or(item, |first| Op::combine(first, item));
+                    write(segment, fold_up_to::<Op, T>(source, items, empty, begin));
+                }
+                _ => put(segment, fold(items)),
+            }
         }
         (State { upto: fold(end..to), begins: true }, kept)
     };
@@ -196,19 +205,56 @@ pub(super) unsafe fn reduce_shaped<Op: Operator<T>, T: Element>(
 }
 
 /// Items of a segment from which on a call for vectors pays.
-const LONG: usize = 64;
+const LONG: usize = 128;
+
+/// Items that are combined without a branch between them.
+const SHORT: usize = 8;
 
 /// Combines the items of a segment that is not empty.
+///
+/// A branch on a random length costs as much as several items. So segments of items that are cheap to combine go
+/// [`SHORT`] items at a time; for the last ones see [`fold_up_to`].
 #[inline(always)]
 fn fold_segment<Op: Operator<T>, T: Element>(source: Elements<Op, T, false>, items: Range<usize>) -> Op::Carry {
     if items.len() >= LONG {
         return fold_items::<Op, T>(source, items);
     }
-    let mut upto = Op::lift(source.item(items.start));
-    for i in items.start + 1..items.end {
-        upto = Op::combine(upto, Op::lift(source.item(i)));
+    let item = |i: usize| Op::lift(source.item(items.start + i));
+    let mut upto = item(0);
+    let by_shorts = const { Op::IS_CHEAP } && items.len() > SHORT && items.end + SHORT <= source.n;
+    let alone = if by_shorts { SHORT } else { items.len() };
+    for i in 1..alone {
+        upto = Op::combine(upto, item(i));
     }
-    upto
+    if !by_shorts {
+        return upto;
+    }
+    let mut at = SHORT;
+    while items.len() - at > SHORT {
+        for i in at..at + SHORT {
+            upto = Op::combine(upto, item(i));
+        }
+        at += SHORT;
+    }
+    fold_up_to::<Op, T>(source, items.start + at..items.end, upto, |first| Op::combine(upto, first))
+}
+
+/// Combines up to [`SHORT`] items without a branch: SHORT items from the first one on, of whose partial results it
+/// takes one. `begin` makes the first one of an item; without items it is `empty`.
+#[inline(always)]
+fn fold_up_to<Op: Operator<T>, T: Element>(
+    source: Elements<Op, T, false>,
+    items: Range<usize>,
+    empty: Op::Carry,
+    begin: impl Fn(Op::Carry) -> Op::Carry,
+) -> Op::Carry {
+    let item = |i: usize| Op::lift(source.item(items.start + i));
+    let mut upto = [empty; SHORT + 1];
+    upto[1] = begin(item(0));
+    for i in 1..SHORT {
+        upto[i + 1] = Op::combine(upto[i], item(i));
+    }
+    upto[items.len()]
 }
 
 /// Combines the items of each of [`ROWS`] neighbouring rows, an item of each at a time.
