@@ -4,7 +4,8 @@
 // 1. sort_count: one read of the keys counts the digits of all passes. The block that finishes last
 //    plans the passes: where each digit begins, and which passes are skipped.
 // 2. sort_passes: counts, then pass after pass in the same launch. Each tile ranks its keys, looks
-//    back digit by digit, and scatters.
+//    back digit by digit, and scatters. In the first pass of keys-only by all bits it claims its runs
+//    instead.
 //
 // A tile waits only for work with lower tickets. Running blocks have drawn it, so it ends.
 // sort_small sorts all keys in one block, sort_fill writes keys of one or two bytes from counts.

@@ -220,23 +220,20 @@ fn fold_segment<Op: Operator<T>, T: Element>(source: Elements<Op, T, false>, ite
         return fold_items::<Op, T>(source, items);
     }
     let item = |i: usize| Op::lift(source.item(items.start + i));
-    let mut upto = item(0);
-    let by_shorts = const { Op::IS_CHEAP } && items.len() > SHORT && items.end + SHORT <= source.n;
-    let alone = if by_shorts { SHORT } else { items.len() };
-    for i in 1..alone {
+    let (mut upto, mut at) = (item(0), 1);
+    if const { Op::IS_CHEAP } && items.end + SHORT <= source.n {
+        while items.len() - at > SHORT {
+            for i in at..at + SHORT {
+                upto = Op::combine(upto, item(i));
+            }
+            at += SHORT;
+        }
+        return fold_up_to::<Op, T>(source, items.start + at..items.end, upto, |next| Op::combine(upto, next));
+    }
+    for i in at..items.len() {
         upto = Op::combine(upto, item(i));
     }
-    if !by_shorts {
-        return upto;
-    }
-    let mut at = SHORT;
-    while items.len() - at > SHORT {
-        for i in at..at + SHORT {
-            upto = Op::combine(upto, item(i));
-        }
-        at += SHORT;
-    }
-    fold_up_to::<Op, T>(source, items.start + at..items.end, upto, |first| Op::combine(upto, first))
+    upto
 }
 
 /// Combines up to [`SHORT`] items without a branch: SHORT items from the first one on, of whose partial results it

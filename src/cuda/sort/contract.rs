@@ -85,7 +85,8 @@ shared! {
 shared! {
     /// The plan that the kernels make. Kernels skip a pass whose digit is the same for all keys.
     template PASSES struct SortPlanFields {
-        /// First the histogram of each digit, then its exclusive scan.
+        /// First the histogram of each digit, then its exclusive scan. In an unordered first pass: where
+        /// the next key of the digit goes.
         starts: [[u64; BINS]; PASSES] = "u64 starts[PASSES][BINS]";
         /// The first index of each digit in the next round, alternating between rounds.
         carried: [[u64; BINS]; 2] = "u64 carried[2][BINS]";
