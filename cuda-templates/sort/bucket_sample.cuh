@@ -120,14 +120,14 @@ template <class Order, class Bits, u32 THREADS> struct MapMaker {
     typedef typename Map::Tables Tables;
     typedef typename Tables::Intervals Intervals;
     static constexpr u32 INTERVALS = Map::INTERVALS, SIDE = Map::SIDE, EACH = (INTERVALS + THREADS - 1) / THREADS;
-    static_assert(THREADS >= BINS && THREADS >= FewKeys<Bits>::SLOTS, "a thread for each");
+    static_assert(THREADS >= BINS && THREADS >= FrequentKeys<Bits>::SLOTS, "a thread for each");
     struct Shared {
         Tables tables;
         // The sample by interval of either layout. Later: of the layout not chosen, the density of
         // each interval; then `one_key` of the map.
         u32 counts[2][INTERVALS];
         u32 shares[BINS], needs[INTERVALS];
-        FewKeys<Bits> few;
+        FrequentKeys<Bits> few;
         typename HeavyKeys<Bits>::Found found;
         u64 totals[THREADS / WARP];
         u32 most[3]; // keys in an interval of either layout, and in a part of the range

@@ -8,61 +8,17 @@
 #pragma once
 #include "sort/sort.cuh"
 
-// ---- frequent keys of a sample ----------------------------------------------------------------
-
-// The number of a key in a hash table of 2^BITS entries.
-template <u32 BITS, class Bits> __device__ inline u32 hashed(Bits key) {
-    return u32(u64(key) * 0x9e3779b97f4a7c15ull >> 40) & ((1u << BITS) - 1);
-}
-
-// Fewer than HEAVY_SLOTS distinct keys and their hits, in shared memory: a hash table with linear
-// probing. Once it is full, only hits of its keys count.
-template <class Bits> struct FewKeys {
-    static constexpr u32 LOG_ENTRIES = 8, ENTRIES = 1 << LOG_ENTRIES, SLOTS = ENTRIES + 1;
-    static_assert(ENTRIES == 2 * HEAVY_SLOTS, "at most half full");
-    // A free entry. The key that equals NONE has the last slot.
-    static constexpr Bits NONE = Bits(~Bits(0));
-    Bits keys[ENTRIES];
-    u32 hits[SLOTS], count;
-
-    __device__ void clear() {
-        for (u32 i = threadIdx.x; i < SLOTS; i += blockDim.x) {
-            if (i < ENTRIES) keys[i] = NONE;
-            hits[i] = 0;
-        }
-        if (threadIdx.x == 0) count = 0;
-        __syncthreads();
-    }
-    __device__ Bits key(u32 slot) const { return slot < ENTRIES ? keys[slot] : NONE; }
-    // Returns whether the key has an entry.
-    __device__ bool add(Bits x, u32 more) {
-        if (x == NONE) {
-            if (atomicAdd(hits + ENTRIES, more) == 0) atomicAdd(&count, 1);
-            return true;
-        }
-        u32 entry = hashed<LOG_ENTRIES>(x);
-        for (u32 tried = 0; tried < ENTRIES; tried++, entry = (entry + 1) % ENTRIES) {
-            Bits here = load_shared(keys + entry);
-            if (here == NONE) {
-                if (load_shared(&count) >= HEAVY_SLOTS) break;
-                here = atomicCAS(keys + entry, NONE, x);
-                if (here == NONE) atomicAdd(&count, 1);
-            }
-            if (here == NONE || here == x) {
-                atomicAdd(hits + entry, more);
-                return true;
-            }
-        }
-        return false;
-    }
-};
-
 // ---- the keys and their digits ----------------------------------------------------------------
 
 // Payload room for a key with so many hits in a sample: the expected number of keys and a margin.
 __device__ inline u32 payload_room(u32 hits, u64 n, u32 sampled) {
     return u32((float(hits) + 5 * sqrtf(float(hits)) + 8) * float(n) / float(sampled));
 }
+
+// The table that finds them.
+constexpr u32 LOG_FREQUENT = 8;
+template <class Bits> using FrequentKeys = FewKeys<Bits, LOG_FREQUENT>;
+static_assert(FrequentKeys<u32>::MOST == HEAVY_SLOTS, "found ones have slots");
 
 template <class Bits> struct alignas(16) HeavyKeys { // fewer than HEAVY_SLOTS
     u32 count;
@@ -78,7 +34,7 @@ template <class Bits> struct alignas(16) HeavyKeys { // fewer than HEAVY_SLOTS
     };
     struct Probe { // in the tile's memory
         static constexpr u32 LOG_SLOTS = 10;
-        FewKeys<Bits> few;
+        FrequentKeys<Bits> few;
         u32 slots[1 << LOG_SLOTS];
         Found found;
     };
@@ -104,9 +60,11 @@ template <class Bits> struct alignas(16) HeavyKeys { // fewer than HEAVY_SLOTS
     }
     // By the whole block, with a probed key of each thread: all keys are heavy if they are at most
     // `most` different ones; else those that may be among the `most` most frequent ones. `rooms`:
-    // see `add_found`.
-    __device__ void find(Probe &s, Bits key, u32 most, u64 n, u32 *rooms) {
+    // see `add_found`. Returns false, in all blocks alike, if nearly all probed keys are frequent and too many to be
+    // heavy.
+    __device__ bool find(Probe &s, Bits key, u32 most, u64 n, u32 *rooms) {
         u32 least = 1; // of a heavy key's hits
+        bool are_too_many = false;
         clear(s.found);
         for (u32 k = threadIdx.x; k < 1 << Probe::LOG_SLOTS; k += PROBE_KEYS) s.slots[k] = 0;
         s.few.clear();
@@ -119,13 +77,19 @@ template <class Bits> struct alignas(16) HeavyKeys { // fewer than HEAVY_SLOTS
             u32 *slot = s.slots + hashed<Probe::LOG_SLOTS>(key);
             atomicAdd(slot, 1);
             s.few.clear();
-            if (*slot >= least) s.few.add(key, 1); // else the key is not frequent
-            __syncthreads();
+            bool may_be_heavy = *slot >= least, is_refused = may_be_heavy && !s.few.add(key, 1);
+            // Of more keys than it holds, the table has others in each block.
+            if (__syncthreads_or(is_refused) || s.few.count > HEAVY_SLOTS) return false;
+            // Keys that are frequent, but for the heaviest ones, are so for the most part.
+            are_too_many = __syncthreads_count(*slot > 1) >= PROBE_KEYS / 8 * 7 &&
+                           __syncthreads_count(may_be_heavy) <= PROBE_KEYS / 4 * 3;
         }
         add_frequent(s.few, least, s.found, n, PROBE_KEYS, rooms);
+        return !are_too_many;
     }
     // By the whole block: adds the keys with `least` hits or more, of which none is heavy yet.
-    __device__ void add_frequent(const FewKeys<Bits> &few, u32 least, Found &found, u64 n, u32 sampled, u32 *rooms) {
+    __device__ void add_frequent(const FrequentKeys<Bits> &few, u32 least, Found &found, u64 n, u32 sampled,
+                                 u32 *rooms) {
         u32 i = threadIdx.x;
         if (i < few.SLOTS && few.hits[i] >= least)
             if (u32 at = atomicAdd(&found.count, 1); at < HEAVY_SLOTS) {

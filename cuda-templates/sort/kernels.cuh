@@ -18,6 +18,9 @@ typedef RadixTile<Bits, Value, SMALL_THREADS, SMALL_ITEMS, BALLOTS> SmallTile;
 static_assert(sizeof(PassTile::Shared) <= PASS_SHARED && sizeof(SmallTile::Shared) <= SMALL_SHARED,
               "the host asks for as many bytes");
 
+#if KEY_BYTES >= 4
+static_assert(sizeof(DistinctKeys<Bits>) <= DISTINCT_BYTES, "the host clears as many bytes");
+#endif
 #if HAS_KERNEL(sort_passes)
 extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS)
     sort_passes(SortCall call AND_LENGTH) {
@@ -49,8 +52,10 @@ constexpr u32 COUNT_BLOCKS = __CUDA_ARCH__ >= 800 ? 3 : 2;
 extern "C" __global__ void __launch_bounds__(COUNT_THREADS, COUNT_BLOCKS)
     sort_count(SortCall call AND_LENGTH) {
     BEGIN_LAUNCH(call)
-    __shared__ u32 counts[COUNTERS<Bits>];
-    sort_count<Order, Bits, COUNT_THREADS>(counts, call, {0, call.n}, 0, blockIdx.x, gridDim.x);
+    __shared__ Counters<Bits, 0> counters;
+    IndexRange<u64> all = {0, call.n};
+    if (sort_count<Order, Bits, COUNT_THREADS>(counters, call, all, 0, blockIdx.x, gridDim.x))
+        plan_passes<COUNT_THREADS>(*(SortPlan<2> *)call.plan, call, all, call.passes);
 }
 #endif
 #if HAS_KERNEL(sort_fill)

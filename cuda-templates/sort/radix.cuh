@@ -162,6 +162,9 @@ struct NoPayload { static constexpr u32 BYTES = 0; };
 // the digits of all keys before the first is counted, and an unordered tile loads its keys only after
 // the tables have come, and keeps each key's digit beside it.
 template <class D> constexpr bool IS_COSTLY = false;
+// Whether the block translates its keys when all are loaded, by tables in the exchange: calls
+// `load.translate(exchange, keys)`.
+template <class Load> constexpr bool TRANSLATES = false;
 // Whether some keys of an unordered tile stay where they are. Their digit is BINS + lane, a bin of
 // the lane's own, so that lanes do not contend.
 template <class D> constexpr bool SOME_STAY = false;
@@ -289,6 +292,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING, DIGITS> {
     template <class Load> __device__ void load(const Load &load) {
 #pragma unroll
         for (u32 i = 0; i < ITEMS; i++) key[i] = is_there(i) ? load(at(i)) : Bits(0);
+        if constexpr (TRANSLATES<Load>) load.template translate<ITEMS>(s.exchange, key);
     }
 
     // Clears the block's histogram. A barrier must follow before an unordered tile is ranked.

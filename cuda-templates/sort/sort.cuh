@@ -1,17 +1,18 @@
 // Radix sort: the passes, the sort by one block, and the output from counts. The kernels of
 // sort/kernels.cuh of the same names call these functions.
 //
-// 1. sort_count: one read of the keys counts the digits of all passes. The block that finishes last
-//    plans the passes: where each digit begins, and which passes are skipped.
+// 1. sort_count: one read of the keys counts the digits of all passes, or few distinct keys
+//    (few_keys.cuh). The block that finishes last plans the passes: where each digit begins, and which
+//    passes are skipped.
 // 2. sort_passes: counts, then pass after pass in the same launch. Each tile ranks its keys, looks
 //    back digit by digit, and scatters. In the first pass of keys-only by all bits it claims its runs
-//    instead.
+//    instead. Of few distinct keys, keys-only take no pass, and other keys go by their ranks.
 //
 // A tile waits only for work with lower tickets. Running blocks have drawn it, so it ends.
 // sort_small sorts all keys in one block, sort_fill writes keys of one or two bytes from counts.
 #pragma once
 #include "core/length.cuh"
-#include "sort/radix.cuh"
+#include "sort/few_keys.cuh"
 
 // A range of indices of the output.
 template <class Word> struct IndexRange {
@@ -71,7 +72,6 @@ struct PlainDigit : Digit {
 
 // Copies of a counter, side by side: lanes with the same digit contend less often.
 constexpr u32 COPIES = 4;
-template <class Bits> constexpr u32 COUNTERS = (sizeof(Bits) + 1) * BINS * COPIES;
 
 // Calls `use(key, left)` for all keys of a part of a range, UNROLL of a thread at a time. `left` is
 // the number of the block's keys in the batch. If it is less than THREADS * UNROLL, a thread's keys
@@ -104,9 +104,9 @@ __device__ inline void for_each_batch(const Bits *keys, IndexRange<u64> all, u32
 // Plans the passes from the counts, by one block: a warp plans each pass, where its digits begin
 // and whether one digit has all keys.
 template <u32 THREADS, u32 PASSES>
-__device__ inline void plan_passes(SortPlan<PASSES> &plan, const SortCall &call, IndexRange<u64> all) {
+__device__ inline void plan_passes(SortPlan<PASSES> &plan, const SortCall &call, IndexRange<u64> all, u32 passes) {
     bool after_buckets = all.count < call.n;
-    u32 passes = call.passes, lane = lane_id();
+    u32 lane = lane_id();
     __shared__ bool same[PASSES];
     for (u32 p = warp_id(); p < passes; p += THREADS / WARP) {
         constexpr u32 EACH = BINS / WARP;
@@ -148,10 +148,55 @@ __device__ inline void plan_passes(SortPlan<PASSES> &plan, const SortCall &call,
     }
 }
 
-// Counts all digits of one part of the keys. `tile`: the length of a tile of the passes that sort
-// them. Returns true in the block that finishes last, which has planned the passes.
-template <class Order, class Bits, u32 THREADS>
-__device__ bool sort_count(u32 *counts, const SortCall &call, IndexRange<u64> all, u32 tile, u32 part, u32 parts) {
+// By the block that has counted last: plans the output, or passes by ranks, if the distinct keys are few. Else adds
+// those that blocks have counted one by one to the histograms of the digits, and returns false.
+template <u32 THREADS, bool HAS_VALUES, class Bits, u32 PASSES>
+__device__ __noinline__ bool plan_distinct(typename DistinctKeys<Bits>::Shared &s, DistinctKeys<Bits> &distinct,
+                                           SortPlan<PASSES> &plan, SortCall call, IndexRange<u64> all) {
+    bool are_few = distinct.has_all();
+    if (are_few) {
+        distinct.template sort<THREADS>(s);
+        // Passes by digits of the keys may be as few.
+        if (HAS_VALUES)
+            are_few = distinct.differing_digits(s) > (s.count > BINS ? 2 : 1) &&
+                      distinct.ranks.template make<THREADS>(s.ranks, s.keys, s.count);
+    }
+    if (!are_few) {
+        distinct.template each_found<THREADS>([&](Bits key, u32 hits) {
+            for (u32 p = 0; p < call.passes; p++) atomicAdd(&plan.starts[p][digit_of(call, p)(key)], u64(hits));
+        });
+    } else if (HAS_VALUES) {
+        for (u32 i = threadIdx.x; i < 2 * BINS; i += THREADS) plan.starts[0][i] = s.digits[0][i];
+    }
+    __threadfence();
+    __syncthreads();
+    if (!are_few) return false;
+    if (threadIdx.x == 0) distinct.count = s.count;
+    if (HAS_VALUES) plan_passes<THREADS>(plan, call, all, 2);
+    return true;
+}
+
+// Whether distinct keys are counted: a shorter key has few digits anyway.
+template <class Bits> constexpr bool COUNTS_DISTINCT = sizeof(Bits) >= 4;
+// What a block counts with.
+template <class Bits, u32 LOG_FEW> struct Counters {
+    u32 counts[(sizeof(Bits) + 1) * BINS * COPIES];
+    typename If<COUNTS_DISTINCT<Bits>, FewKeys<Bits, LOG_FEW>, NoPayload>::Type few;
+};
+
+// The greatest LOG_FEW with which these have at most so many bytes. More entries than the table of all blocks has
+// spare second look-ups.
+template <class Bits, u32 LOG_FEW = LOG_DISTINCT + 1> constexpr u32 log_few(u64 bytes) {
+    if constexpr (LOG_FEW == 0) return 0;
+    else return sizeof(Counters<Bits, LOG_FEW>) <= bytes ? LOG_FEW : log_few<Bits, LOG_FEW - 1>(bytes);
+}
+
+// Counts one part of the keys: each key once, one by one as long as the distinct keys are few, else by its
+// digits. `tile`: the length of a tile of the passes that sort the keys. Returns true in the block that
+// finishes last.
+template <class Order, class Bits, u32 THREADS, u32 LOG_FEW>
+__device__ bool sort_count(Counters<Bits, LOG_FEW> &s, const SortCall &call, IndexRange<u64> all, u32 tile, u32 part,
+                           u32 parts) {
     constexpr u32 PASSES = sizeof(Bits) + 1, UNROLL = sizeof(Bits) == 1 ? 16 : 8;
     typedef SortPlan<PASSES> Plan;
     __shared__ bool last;
@@ -159,62 +204,70 @@ __device__ bool sort_count(u32 *counts, const SortCall &call, IndexRange<u64> al
     bool after_buckets = all.count < call.n; // the other keys are sorted
     Order order{Bits(call.flip)};
     u32 passes = call.passes, copy = threadIdx.x % COPIES;
-    for (u32 i = threadIdx.x; i < passes * BINS * COPIES; i += THREADS) counts[i] = 0;
+    for (u32 i = threadIdx.x; i < passes * BINS * COPIES; i += THREADS) s.counts[i] = 0;
     // The steps to buckets may have used the look-back words.
     if (after_buckets) {
         u32 words = u32(min((all.count + tile - 1) / tile, u64(call.tiles))) * BINS;
         for (u32 i = part * THREADS + threadIdx.x; i < words; i += parts * THREADS)
             call.words[0][i] = call.words[1][i] = 0;
     }
+    bool are_few = COUNTS_DISTINCT<Bits> && call.distinct != nullptr, is_first = true;
+    if constexpr (COUNTS_DISTINCT<Bits>) s.few.clear();
     __syncthreads();
+    auto count = [&](u32 p, u32 d, u32 keys) { atomicAdd(s.counts + (p * BINS + d) * COPIES + copy, keys); };
     const Bits *keys = (const Bits *)(after_buckets ? call.keys[0] : call.keys_in);
     for_each_batch<THREADS, UNROLL>(keys, all, part, parts, [&](Bits *key, u32 left) {
         bool whole = left == THREADS * UNROLL;
+        u32 rest = 0; // a bit for each key to be counted by digits
 #pragma unroll
-        for (u32 i = 0; i < UNROLL; i++) key[i] = after_buckets ? key[i] : order.to(key[i]);
+        for (u32 i = 0; i < UNROLL; i++) {
+            key[i] = after_buckets ? key[i] : order.to(key[i]);
+            rest |= u32(whole || i * THREADS + threadIdx.x < left) << i;
+        }
+        if constexpr (COUNTS_DISTINCT<Bits>) {
+            if (are_few && is_first && whole) are_few = s.few.template have_few<UNROLL>(key, MOST_DISTINCT);
+            is_first = false;
+            if (are_few) {
+                rest = s.few.template add_each<UNROLL>(key, rest, [](u32) { return 1u; });
+                are_few = !__syncthreads_or(rest);
+                if (are_few) return;
+                whole = false;
+            }
+        }
 #pragma unroll
         for (u32 p = 0; p < PASSES; p++) {
             if (p >= passes) break;
             Digit digit = digit_of(call, p);
-            auto count = [&](u32 d, u32 keys) { atomicAdd(counts + (p * BINS + d) * COPIES + copy, keys); };
-            // If all lanes' first keys share the digit, the others likely do too. Additions to one
-            // counter are served one after the other.
-            if (u32 one = digit(key[0]); whole && all_same(one)) {
-                bool alike = true;
-#pragma unroll
-                for (u32 i = 1; i < UNROLL; i++) alike &= digit(key[i]) == one;
-                if (__all_sync(ALL_LANES, alike)) {
-                    if (lane_id() == 0) count(one, WARP * UNROLL);
-                    continue;
-                }
-#pragma unroll
-                for (u32 i = 0; i < UNROLL; i++) {
-                    u32 d = digit(key[i]);
-                    if (!all_same(d)) count(d, 1);
-                    else if (lane_id() == 0) count(d, WARP);
-                }
-                continue;
-            }
 #pragma unroll
             for (u32 i = 0; i < UNROLL; i++)
-                if (whole || i * THREADS + threadIdx.x < left) count(digit(key[i]), 1);
+                if (whole || rest >> i & 1) count(p, digit(key[i]), 1);
         }
     });
     __syncthreads();
+    if constexpr (COUNTS_DISTINCT<Bits>)
+        if (call.distinct != nullptr) {
+            typename DistinctKeys<Bits>::Found &found = ((DistinctKeys<Bits> *)call.distinct)->found;
+            constexpr u32 EACH = FewKeys<Bits, LOG_FEW>::template EACH<THREADS>;
+            Bits key[EACH];
+            u32 hits[EACH], left = s.few.template take_slots<THREADS>(key, hits);
+            if (are_few) left = found.template add_each<EACH>(key, left, [&](u32 e) { return hits[e]; });
+#pragma unroll
+            for (u32 e = 0; e < EACH; e++)
+                if (left >> e & 1)
+                    for (u32 p = 0; p < passes; p++) count(p, digit_of(call, p)(key[e]), hits[e]);
+            if (__syncthreads_or(!are_few || left != 0) && threadIdx.x == 0) found.give_up();
+        }
     for (u32 i = threadIdx.x; i < passes * BINS; i += THREADS) {
         u32 sum = 0;
 #pragma unroll
-        for (u32 c = 0; c < COPIES; c++) sum += counts[i * COPIES + (c + threadIdx.x) % COPIES];
+        for (u32 c = 0; c < COPIES; c++) sum += s.counts[i * COPIES + (c + threadIdx.x) % COPIES];
         if (sum > 0) atomicAdd(&plan.starts[0][i], u64(sum));
     }
     __threadfence();
     __syncthreads();
     if (threadIdx.x == 0) last = add_acquire_release(&plan.counted, 1) == parts - 1;
     __syncthreads();
-    if (!last) return false;
-
-    plan_passes<THREADS>(plan, call, all);
-    return true;
+    return last;
 }
 
 // ---- passes, least significant digit first -----------------------------------------------------
@@ -373,6 +426,7 @@ struct PassTiles {
     u32 begin;           // ticket of the round's first tile
     u32 run, parity;     // the round's pass, of those that run; of the round's number
     u32 running, done;   // passes that run; tiles of the round that the block has done
+    u32 distinct;        // distinct keys, if the sort is by these
     // Called by one thread. `at_once`: tiles that have look-back words.
     __device__ void set(IndexRange<u64> range, u32 tiles, u32 at_once, u32 first_ticket) {
         keys = range;
@@ -406,9 +460,9 @@ struct PassTiles {
 };
 
 // A round of a pass, over all keys or those that buckets left. With a sorted tile, for keys-only by all
-// bits, the first pass is unordered. A round uses the look-back words of its
-// parity, and clears the other words for the next round.
-template <class Order, class Tile> struct SortPass {
+// bits, the first pass is unordered. BY_RANK: by digits of a key's rank among the distinct keys. A round uses
+// the look-back words of its parity, and clears the other words for the next round.
+template <class Order, class Tile, bool BY_RANK> struct SortPass {
     typedef typename Tile::Shape::Bits Bits;
     typedef typename Tile::Shape::Value Value;
     typedef SortPlan<sizeof(Bits) + 1> Plan;
@@ -461,8 +515,18 @@ template <class Order, class Tile> struct SortPass {
         if (Tile::HAS_VALUES && values)
             prefetch_lines<Tile::THREADS>(values + first, u32(min(left, u64(Tile::TILE))) * Value::BYTES);
         if constexpr (!Tile::IS_SORTED) {
-            stable_any<Tile>(s, left, digit_of(call, pass), load, put, values ? values + first : nullptr, first,
-                             (Value *)(to ? call.values[1] : call.values[0]), publish, receive);
+            Value *values_out = (Value *)(to ? call.values[1] : call.values[0]);
+            if (values) values += first;
+            if constexpr (BY_RANK) {
+                const DistinctKeys<Bits> &distinct = *(const DistinctKeys<Bits> *)call.distinct;
+                const Bits *sorted = distinct.keys;
+                LoadRanks<decltype(load)> load_ranks{load, &distinct.ranks, tiles.run == 0};
+                auto put_key = [=](u64 index, Bits rank) { put(index, is_last ? sorted[rank] : rank); };
+                stable_any<Tile>(s, left, Digit{pass * DIGIT_BITS, BINS - 1}, load_ranks, put_key, values, first,
+                                 values_out, publish, receive);
+            } else {
+                stable_any<Tile>(s, left, digit_of(call, pass), load, put, values, first, values_out, publish, receive);
+            }
         } else if (tiles.run > 0) {
             stable_any<Tile>(s, left, sorted_digit(call, pass), load, put, nullptr, first, (Value *)nullptr, publish,
                              receive);
@@ -485,32 +549,11 @@ __device__ inline u32 draw(u32 *ticket) {
     return drawn;
 }
 
-// All passes. Tickets draw the work in order: parts of the keys to count, then tile after tile,
-// round after round. A block that draws a tile waits until the round before is over. What it waits
-// for was drawn before, by running blocks, so it ends however few blocks there are.
-template <class Order, class Tile> __device__ void sort_passes(Vector *memory, const SortCall &call) {
-    typedef typename Tile::Shape::Bits Bits;
-    typedef SortPlan<sizeof(Bits) + 1> Plan;
-    static_assert(sizeof(typename Tile::Shared) >= COUNTERS<Bits> * sizeof(u32),
-                  "the counters share the tile's memory");
+// The rounds of all passes, from the ticket `ticket` on.
+template <class Order, class Tile, bool BY_RANK>
+__device__ inline void sort_rounds(Vector *memory, const SortCall &call, PassTiles &tiles, u32 ticket) {
+    typedef SortPlan<sizeof(typename Tile::Shape::Bits) + 1> Plan;
     Plan &plan = *(Plan *)call.plan;
-    IndexRange<u64> all = plan.range_of_passes(call);
-    if (all.count == 0) return;
-    __shared__ PassTiles tiles;
-    // `draw` has a barrier before any thread reads `tiles`.
-    if (threadIdx.x == 0) tiles.set(all, u32((all.count + Tile::TILE - 1) / Tile::TILE), call.tiles, call.parts);
-    u32 ticket = draw(&plan.ticket);
-    for (; ticket < call.parts; ticket = draw(&plan.ticket))
-        if (sort_count<Order, Bits, Tile::THREADS>((u32 *)memory, call, all, Tile::TILE, ticket, call.parts) &&
-            threadIdx.x == 0) {
-            __threadfence();
-            store_relaxed(&plan.planned, 1);
-        }
-    if (threadIdx.x == 0) {
-        wait_for(&plan.planned, 1);
-        tiles.running = plan.running;
-    }
-    __syncthreads();
     for (;; ticket = draw(&plan.ticket)) {
         if (!tiles.has(ticket)) {
             __syncthreads(); // all threads have read `tiles`
@@ -518,9 +561,64 @@ template <class Order, class Tile> __device__ void sort_passes(Vector *memory, c
             __syncthreads();
         }
         if (tiles.run >= tiles.running) return;
-        SortPass<Order, Tile>(call, plan, tiles).run(*(typename Tile::Shared *)memory, ticket - tiles.begin);
+        SortPass<Order, Tile, BY_RANK>(call, plan, tiles).run(*(typename Tile::Shared *)memory, ticket - tiles.begin);
         if (threadIdx.x == 0) tiles.done++;
     }
+}
+// Ends a sort of few distinct keys: writes keys-only, or runs the passes by rank. Outlined, so that it takes no
+// registers from other passes.
+template <class Order, class Tile>
+__device__ __noinline__ void sort_distinct(Vector *memory, SortCall call, PassTiles &tiles, u32 ticket) {
+    typedef typename Tile::Shape::Bits Bits;
+    if constexpr (Tile::HAS_VALUES) sort_rounds<Order, Tile, true>(memory, call, tiles, ticket);
+    else
+        ((const DistinctKeys<Bits> *)call.distinct)
+            ->template write<Order, Tile::THREADS>(memory, Order{Bits(call.flip)},
+                                                   (Bits *)call.keys[0] + tiles.keys.first, tiles.keys.count);
+}
+
+// All passes. Tickets draw the work in order: parts of the keys to count, then tile after tile,
+// round after round. A block that draws a tile waits until the round before is over. What it waits
+// for was drawn before, by running blocks, so it ends however few blocks there are.
+template <class Order, class Tile> __device__ void sort_passes(Vector *memory, const SortCall &call) {
+    typedef typename Tile::Shape::Bits Bits;
+    typedef SortPlan<sizeof(Bits) + 1> Plan;
+    typedef DistinctKeys<Bits> Distinct;
+    typedef Counters<Bits, log_few<Bits>(sizeof(typename Tile::Shared))> Counting;
+    static_assert(sizeof(typename Tile::Shared) >= sizeof(Counting) &&
+                      (!COUNTS_DISTINCT<Bits> || (sizeof(typename Tile::Shared) >= sizeof(typename Distinct::Shared) &&
+                                                  sizeof(Tile::Shared::exchange) >= sizeof(RankTable))),
+                  "they share memory");
+    Plan &plan = *(Plan *)call.plan;
+    IndexRange<u64> all = plan.range_of_passes(call);
+    if (all.count == 0) return;
+    __shared__ PassTiles tiles;
+    // `draw` has a barrier before any thread reads `tiles`.
+    if (threadIdx.x == 0) tiles.set(all, u32((all.count + Tile::TILE - 1) / Tile::TILE), call.tiles, call.parts);
+    u32 ticket = draw(&plan.ticket);
+    for (; ticket < call.parts; ticket = draw(&plan.ticket)) {
+        if (!sort_count<Order, Bits, Tile::THREADS>(*(Counting *)memory, call, all, Tile::TILE, ticket, call.parts))
+            continue;
+        bool is_planned = false;
+        if constexpr (COUNTS_DISTINCT<Bits>)
+            is_planned = call.distinct != nullptr &&
+                         plan_distinct<Tile::THREADS, Tile::HAS_VALUES>(*(typename Distinct::Shared *)memory,
+                                                                        *(Distinct *)call.distinct, plan, call, all);
+        if (!is_planned) plan_passes<Tile::THREADS>(plan, call, all, call.passes);
+        if (threadIdx.x == 0) {
+            __threadfence();
+            store_relaxed(&plan.planned, 1);
+        }
+    }
+    if (threadIdx.x == 0) {
+        wait_for(&plan.planned, 1);
+        tiles.running = plan.running;
+        tiles.distinct = COUNTS_DISTINCT<Bits> && call.distinct != nullptr ? ((Distinct *)call.distinct)->count : 0;
+    }
+    __syncthreads();
+    if constexpr (COUNTS_DISTINCT<Bits>)
+        if (tiles.distinct > 0) return sort_distinct<Order, Tile>(memory, call, tiles, ticket);
+    sort_rounds<Order, Tile, false>(memory, call, tiles, ticket);
 }
 
 // The same, outlined.
@@ -613,53 +711,10 @@ template <class Order, class Tile> __device__ void sort_small(typename Tile::Sha
 // ---- keys-only of one or two bytes -------------------------------------------------------------
 // No key moves: the count of each key tells the output.
 
-// Writes THREADS * EACH keys of the output a block. `starts`: where each key begins.
+// Writes THREADS * FILL_ITEMS keys of the output a block. `starts`: where each key begins.
 template <class Order, class Bits, u32 THREADS, class Start>
 __device__ void sort_fill(const SortCall &call, const Start *starts) {
-    constexpr u32 KEYS = 1u << 8 * sizeof(Bits), EACH = FILL_ITEMS;
-    constexpr u32 IN_VECTOR = sizeof(Vector) / sizeof(Bits);
-    static_assert(EACH % IN_VECTOR == 0, "whole vectors");
-    // The key at an index of the output: the last of `low` to `high` that begins there or before.
-    auto key_at = [&](u64 index, u32 low, u32 high) {
-        while (low < high) {
-            u32 middle = (low + high + 1) / 2;
-            if (u64(starts[middle]) <= index) low = middle;
-            else high = middle - 1;
-        }
-        return low;
-    };
-    auto end_of = [&](u32 key) { return key + 1 < KEYS ? u64(starts[key + 1]) : call.n; };
-    __shared__ u32 ends[2];
-    u64 first = u64(blockIdx.x) * THREADS * EACH, last = min(call.n, first + THREADS * EACH) - 1;
-    if (threadIdx.x < 2) ends[threadIdx.x] = key_at(threadIdx.x == 0 ? first : last, 0, KEYS - 1);
-    __syncthreads();
     Order order{Bits(call.flip)};
-    Bits *out = (Bits *)call.keys[0];
-    bool aligned = (u64)out % sizeof(Vector) == 0;
-#pragma unroll
-    for (u32 v = 0; v < EACH / IN_VECTOR; v++) {
-        u64 index = first + (v * THREADS + threadIdx.x) * IN_VECTOR;
-        if (index >= call.n) return;
-        u32 key = key_at(index, ends[0], ends[1]);
-        u64 end = end_of(key);
-        Bits item[IN_VECTOR];
-        u32 count = u32(min(call.n - index, u64(IN_VECTOR)));
-#pragma unroll
-        for (u32 i = 0; i < IN_VECTOR; i++) {
-            if (index + i >= end && i < count) {
-                key = key_at(index + i, key + 1, ends[1]);
-                end = end_of(key);
-            }
-            item[i] = order.from(Bits(key));
-        }
-        if (aligned && count == IN_VECTOR) {
-            Vector vector;
-            memcpy(&vector, item, sizeof(Vector));
-            *(Vector *)(out + index) = vector;
-        } else {
-#pragma unroll
-            for (u32 i = 0; i < IN_VECTOR; i++)
-                if (i < count) out[index + i] = item[i];
-        }
-    }
+    write_runs<THREADS, FILL_ITEMS>((Bits *)call.keys[0], u64(blockIdx.x) * THREADS * FILL_ITEMS, call.n, starts,
+                                    1u << 8 * sizeof(Bits), [=](u32 key) { return order.from(Bits(key)); });
 }

@@ -41,6 +41,10 @@ constants! {
         /// Keys that a block samples for a map of intervals, and the most blocks that sample.
         INTERVAL_SAMPLE: usize = 1024;
         MOST_INTERVAL_PARTS: usize = 64;
+        /// The most distinct keys that passes count one by one, and the logarithm of the entries of their hash
+        /// table.
+        MOST_DISTINCT: usize = 1000;
+        LOG_DISTINCT: u32 = 11;
         /// Bits of a bucket's number in a single step, and the number of its buckets.
         SINGLE_BITS: u32 = DIGIT_BITS + 1;
         SINGLE_DIGITS: usize = 1 << SINGLE_BITS;
@@ -58,6 +62,8 @@ shared! {
         values: [Address; 2] = "void *values[2]";
         /// `SortPlan`, zero before the sort.
         plan: Address = "void *plan";
+        /// `DistinctKeys`, zero before the sort; null if the sort does not count these.
+        distinct: Address = "void *distinct";
         /// Look-back words: one for each digit of each tile of a round, zero before the sort.
         words: [Address; 2] = "u32 *words[2]";
         /// The bits of a key that the kernels flip, so that unsigned integers have the order of the

@@ -213,6 +213,7 @@ impl SortArguments {
             values_in: self.values_in,
             values: [self.values, at.values.map_or(0, place)],
             plan: place(at.plan),
+            distinct: at.distinct.map_or(0, place),
             words: at.words.map(place),
             flip: if self.descending { !plan.sign } else { plan.sign },
             begin: bits.start,

@@ -5,7 +5,9 @@ use super::contract::{
     BINS, Begin, CURSOR_STRIDE, DIGIT_BITS, HEAVY_COPIES, INTERVAL_SAMPLE, MOST_HEAVY, MOST_INTERVAL_PARTS, PROBE_KEYS,
     SINGLE_BITS, SINGLE_DIGITS, SortPlanFields,
 };
-use super::tuning::{BUCKET_MAP_BYTES, FIXED_MAP_BYTES, FIXED_MAP_ZERO, SortBlock, SortShape, map_tables};
+use super::tuning::{
+    BUCKET_MAP_BYTES, FIXED_MAP_BYTES, FIXED_MAP_ZERO, SortBlock, SortShape, distinct_bytes, map_tables,
+};
 use super::unit::{Kernel, KeyKind};
 use crate::cuda::kernels::Machine;
 use std::ops::Range;
@@ -131,7 +133,7 @@ impl SortProgram {
         let one_block = [shape.small, shape.bucket].map(|block| block.tile());
         let single = most_in_fixed(shape.large, SINGLE_BITS);
         let of_buckets = [most, large_most, MOST_FOR_FIXED.min(fixed), large_fixed, single];
-        let borders = [n, MOST_OF_A_WORD, FEWEST_TO_COUNT - 1, MOST_PAIRS_FOR_PASSES]
+        let borders = [n, MOST_OF_A_WORD, MOST_TO_COUNT, FEWEST_TO_COUNT - 1, MOST_PAIRS_FOR_PASSES]
             .into_iter()
             .chain(of_buckets)
             .chain(one_block);
@@ -297,6 +299,8 @@ pub(crate) struct Missing {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Layout {
     pub(super) plan: usize,
+    /// The distinct keys, if the sort counts these.
+    pub(super) distinct: Option<usize>,
     pub(super) words: [usize; 2],
     pub(super) map: usize,
     pub(super) counts: usize,
@@ -327,6 +331,11 @@ fn plan_bytes(key: usize) -> usize {
 }
 
 impl HostPlan {
+    /// Whether all bits of the keys are compared.
+    fn is_whole(&self) -> bool {
+        self.bits == (0..8 * self.sizes.0 as u32)
+    }
+
     pub(super) fn layout(&self, missing: Missing) -> Layout {
         let mut at = Layout::default();
         let (key, value) = self.sizes;
@@ -351,6 +360,9 @@ impl HostPlan {
             _ => (self.tiles.max(of_steps), None),
         };
         at.plan = take(plan_bytes(key));
+        // Equal keys are the same only if all bits are compared, and their counters have 32 bits.
+        let counts_distinct = key >= 4 && self.is_whole() && self.n <= MOST_TO_COUNT;
+        at.distinct = counts_distinct.then(|| take(distinct_bytes(key)));
         at.words = [0, 1].map(|_| take(rows * BINS * WORD));
         if let Some(most_lower) = most_lower {
             let buckets = BINS << most_lower;
@@ -555,6 +567,7 @@ mod tests {
         let lengths = [1, 100, 5633, 100_000, 1 << 20, 1 << 21, 1 << 22, 1 << 23, 1 << 25, 1 << 27, 1 << 28, 1 << 30]
             .into_iter()
             .chain(most_in_large)
+            .chain([1 << 32])
             .flat_map(|n| [n, n - 1, n + 1])
             .filter(|&n| n > 0);
         for program in [

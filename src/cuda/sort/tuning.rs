@@ -1,6 +1,6 @@
 //! The shapes of the kernels of sort, by the sizes of key and payload, architecture and length.
 
-use super::contract::BINS;
+use super::contract::{BINS, LOG_DISTINCT, MOST_DISTINCT};
 
 /// The shape of a block of a sort.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -184,6 +184,12 @@ pub(crate) const BUCKET_MAP_BYTES: usize = 124 << 10;
 /// Bytes of `FixedMap` of `sort/fixed_intervals.cuh`, and of its part that is zero before the sort.
 pub(crate) const FIXED_MAP_BYTES: usize = 28 << 10;
 pub(crate) const FIXED_MAP_ZERO: usize = 17 << 10;
+/// Bytes of `DistinctKeys` of `sort/few_keys.cuh`: a hash table, the keys in order with their starts, and the table
+/// of ranks.
+pub(crate) const fn distinct_bytes(key: usize) -> usize {
+    const RANKS: usize = 4 * 512 + 2 * 4096;
+    ((1 << LOG_DISTINCT) + MOST_DISTINCT) * (key + 4) + RANKS + 64
+}
 /// Bytes of `BucketMap::Tables` of `sort/bucket_map.cuh` in shared memory: intervals and heavy keys. For
 /// pairs of 4 bytes on an H200, 400 bytes more would take a part of the L1 cache.
 pub(crate) const fn map_tables(key: usize) -> usize {

@@ -1,7 +1,8 @@
 //! The text of a unit of sort, for keys and their payload, and the kernels in it.
 
 use super::tuning::{
-    BUCKET_MAP_BYTES, FIXED_MAP_BYTES, FIXED_MAP_ZERO, SORT_ARCHITECTURES, SortBlock, map_tables, sort_shape,
+    BUCKET_MAP_BYTES, FIXED_MAP_BYTES, FIXED_MAP_ZERO, SORT_ARCHITECTURES, SortBlock, distinct_bytes, map_tables,
+    sort_shape,
 };
 use crate::cuda::unit::{UnitKey, by_architecture};
 
@@ -152,6 +153,7 @@ impl SortUnit {
             shape.small_shared(),
         );
         if self.key >= 4 {
+            text += &format!("constexpr u32 DISTINCT_BYTES = {};\n", distinct_bytes(self.key));
             text += &format!(
                 "constexpr u32 STEP_ITEMS = {}, {}, BUCKET_BINS = {}, BUCKET_BLOCKS = {}, BUCKET_TILE_SHARED = {}, BUCKET_SORT_SHARED = {};\n\
                  constexpr u32 {}, LARGE_BINS = {}, LARGE_SORT_SHARED = {}, BUCKET_MAP_BYTES = {BUCKET_MAP_BYTES}, MAP_TABLES = {};\n\
