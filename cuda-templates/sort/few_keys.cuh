@@ -21,6 +21,9 @@ template <u32 BITS, class Bits> __device__ inline u32 hashed(Bits key) { return 
 // that a key tries are 1, 2, 3, ... apart. Once MOST keys are there, only hits of these count, and in global memory none.
 template <class Bits, u32 LOG_ENTRIES, bool IN_SHARED = true> struct alignas(16) FewKeys {
     static constexpr u32 ENTRIES = 1 << LOG_ENTRIES, SLOTS = ENTRIES + 1, MOST = ENTRIES / 2;
+    // Of many entries, half of them free, random keys find one in a few tries. Others are refused. A small table holds
+    // whatever keys come, so that it is the same in all blocks.
+    static constexpr u32 MOST_TRIED = ENTRIES <= 256 ? ENTRIES : 32;
     // A key XOR RARE is stored, so zero is a free entry. The key RARE itself, one that few inputs have, has the last
     // slot.
     static constexpr Bits RARE = Bits(0x6a09e667f3bcc908ull);
@@ -61,7 +64,7 @@ template <class Bits, u32 LOG_ENTRIES, bool IN_SHARED = true> struct alignas(16)
             return true;
         }
         u32 entry = hashed<LOG_ENTRIES>(key);
-        for (u32 tried = 1; tried <= ENTRIES; entry = (entry + tried++) % ENTRIES) {
+        for (u32 tried = 1; tried <= MOST_TRIED; entry = (entry + tried++) % ENTRIES) {
             Bits here = load(stored + entry);
             // Threads of all blocks may have filled the table by now.
             if (!IN_SHARED && load(&count) > MOST) break;
@@ -106,7 +109,7 @@ template <class Bits, u32 LOG_ENTRIES, bool IN_SHARED = true> struct alignas(16)
 #pragma unroll
             for (u32 i = g; i < g + GROUP && i < COUNT; i++) {
                 entry[i] = hashed<LOG_ENTRIES>(key[i]);
-                // Shared memory has time for keys that are not there.
+                // A look-up in vain costs less than a branch, but not in global memory.
                 here[i] = IN_SHARED || rest & 1u << i ? load(stored + entry[i]) : Bits(0);
             }
 #pragma unroll
@@ -116,7 +119,7 @@ template <class Bits, u32 LOG_ENTRIES, bool IN_SHARED = true> struct alignas(16)
                     rest &= ~(1u << i);
                 }
         }
-        // The others one after the other: not the same for each lane, so that all lanes have one.
+        // The others one after the other: not the same ones in all lanes, so that as few lanes as can be wait.
         while (rest != 0) {
             u32 next = __ffs(int(rest)) - 1, more = hits_of(0);
             Bits one = key[0];
@@ -194,7 +197,7 @@ struct alignas(16) RankTable {
     }
 
   private:
-    static constexpr u32 MOST_TRIES = 1 << 12;
+    static constexpr u32 MOST_TRIES = 512; // two keys of 8 bytes may have one hash
 };
 
 // Loads keys by `load`, and translates them to their ranks if `is_first`: later passes load ranks.

@@ -489,6 +489,29 @@ fn distinct_in_passes<K: Key>(make: impl Fn(u64) -> K) {
     agrees(&mut device, &late, false, "many among the last");
 }
 
+/// Distinct keys whose hashes begin with the same bits, so that hash tables crowd, or refuse some.
+fn of_one_hash<K: Key>(make: impl Fn(u64) -> K) {
+    let mut device = or_skip!(Device::new());
+    let width = K::WIDTH as usize;
+    // `hash` of few_keys.cuh.
+    let hash = |key: u64| {
+        let product = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        ((product >> 32) as u32 ^ product as u32).wrapping_mul(0x85eb_ca6b)
+    };
+    for (bits, distinct, n) in
+        [(8, 100, 100_000), (8, 100, 1 << 20), (10, 420, 1 << 17), (10, 420, 1 << 20), (12, 300, (1 << 22) + 77)]
+    {
+        let all: Vec<u64> = std::iter::repeat_with(|| device.rng.next() >> (64 - width))
+            .filter(|&key| hash(key) >> (32 - bits) == 5)
+            .take(distinct)
+            .collect();
+        // Half of the keys are 20 of them.
+        let one = |x: u64| all[if x & 1 == 0 { (x >> 1) % 20 } else { (x >> 1) % distinct as u64 } as usize];
+        let keys: Vec<K> = (0..n).map(|_| make(one(device.rng.next()))).collect();
+        agrees(&mut device, &keys, false, &format!("{distinct} distinct of one hash"));
+    }
+}
+
 /// Random keys, and in one fixed-capacity bucket some frequent keys: more than its bins separate,
 /// fewer than its capacity. The inputs have from one frequent key to more than a thread sorts with
 /// a payload, distant or adjacent.
@@ -568,6 +591,15 @@ fn distinct_long_words_in_passes() {
 #[test]
 fn distinct_floats_in_passes() {
     distinct_in_passes(|bits| f32::from_bits(bits as u32));
+}
+
+#[test]
+fn words_of_one_hash() {
+    of_one_hash(|bits| bits as u32);
+}
+#[test]
+fn long_words_of_one_hash() {
+    of_one_hash(|bits| bits);
 }
 
 #[test]
