@@ -60,8 +60,8 @@ template <class Bits> struct alignas(16) HeavyKeys { // fewer than HEAVY_SLOTS
     }
     // By the whole block, with a probed key of each thread: all keys are heavy if they are at most
     // `most` different ones; else those that may be among the `most` most frequent ones. `rooms`:
-    // see `add_found`. Returns false, in all blocks alike, if nearly all probed keys are frequent and too many to be
-    // heavy.
+    // see `add_found`. Returns false, in all blocks alike, if nearly all probed keys are frequent and most of these
+    // are not heavy.
     __device__ bool find(Probe &s, Bits key, u32 most, u64 n, u32 *rooms) {
         u32 least = 1; // of a heavy key's hits
         bool are_too_many = false;
@@ -80,7 +80,7 @@ template <class Bits> struct alignas(16) HeavyKeys { // fewer than HEAVY_SLOTS
             bool may_be_heavy = *slot >= least, is_refused = may_be_heavy && !s.few.add(key, 1);
             // Of more keys than it holds, the table has others in each block.
             if (__syncthreads_or(is_refused) || s.few.count > HEAVY_SLOTS) return false;
-            // Keys that are frequent, but for the heaviest ones, are so for the most part.
+            // Nearly all probed keys are frequent, and a quarter or more of all are not heavy.
             are_too_many = __syncthreads_count(*slot > 1) >= PROBE_KEYS / 8 * 7 &&
                            __syncthreads_count(may_be_heavy) <= PROBE_KEYS / 4 * 3;
         }

@@ -41,8 +41,8 @@ constants! {
         /// Keys that a block samples for a map of intervals, and the most blocks that sample.
         INTERVAL_SAMPLE: usize = 1024;
         MOST_INTERVAL_PARTS: usize = 64;
-        /// The most distinct keys that passes count one by one, and the logarithm of the entries of their hash
-        /// table.
+        /// The most distinct keys that passes count one by one, and the logarithm of the entries of the hash table
+        /// of all blocks.
         MOST_DISTINCT: usize = 1000;
         LOG_DISTINCT: u32 = 11;
         /// Bits of a bucket's number in a single step, and the number of its buckets.
@@ -91,8 +91,8 @@ shared! {
 shared! {
     /// The plan that the kernels make. Kernels skip a pass whose digit is the same for all keys.
     template PASSES struct SortPlanFields {
-        /// First the histogram of each digit, then its exclusive scan. In an unordered first pass: where
-        /// the next key of the digit goes.
+        /// First the histogram of each digit, of the keys or of their ranks, then its exclusive scan. In an
+        /// unordered first pass: where the next key of the digit goes.
         starts: [[u64; BINS]; PASSES] = "u64 starts[PASSES][BINS]";
         /// The first index of each digit in the next round, alternating between rounds.
         carried: [[u64; BINS]; 2] = "u64 carried[2][BINS]";
