@@ -2,7 +2,7 @@
 // sort/kernels.cuh of the same names call these functions.
 //
 // 1. sort_count: one read of the keys counts the digits of all passes, or few distinct keys
-//    (few_keys.cuh). The block that finishes last plans the passes: where each digit begins, and which
+//    (distinct_keys.cuh). The block that finishes last plans the passes: where each digit begins, and which
 //    passes are skipped.
 // 2. sort_passes: counts, then pass after pass in the same launch. Each tile ranks its keys, looks
 //    back digit by digit, and scatters. In the first pass of keys-only by all bits it claims its runs
@@ -12,7 +12,7 @@
 // sort_small sorts all keys in one block, sort_fill writes keys of one or two bytes from counts.
 #pragma once
 #include "core/length.cuh"
-#include "sort/few_keys.cuh"
+#include "sort/distinct_keys.cuh"
 
 // A range of indices of the output.
 template <class Word> struct IndexRange {

@@ -184,7 +184,7 @@ pub(crate) const BUCKET_MAP_BYTES: usize = 124 << 10;
 /// Bytes of `FixedMap` of `sort/fixed_intervals.cuh`, and of its part that is zero before the sort.
 pub(crate) const FIXED_MAP_BYTES: usize = 28 << 10;
 pub(crate) const FIXED_MAP_ZERO: usize = 17 << 10;
-/// Bytes of `DistinctKeys` of `sort/few_keys.cuh`: a hash table, the keys in order with their starts, and the table
+/// Bytes of `DistinctKeys` of `sort/distinct_keys.cuh`: a hash table, the keys in order with their starts, and the table
 /// of ranks.
 pub(crate) const fn distinct_bytes(key: usize) -> usize {
     const RANKS: usize = 4 * 512 + 2 * 4096;

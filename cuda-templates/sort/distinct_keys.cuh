@@ -1,0 +1,253 @@
+// Few distinct keys in all of a sort, counted one by one.
+//
+// The passes count by hash tables as long as these hold all keys (`sort_count` in sort.cuh). If they do
+// to the end, the block that counts last puts the distinct keys in order (`DistinctKeys`). Keys-only are
+// then written from the counts. With a payload the passes go by digits of a key's rank among the distinct
+// keys (`LoadRanks`): one pass for up to 256 of them, two for up to MOST_DISTINCT.
+#pragma once
+#include "sort/few_keys.cuh"
+
+// ---- the ranks of keys ---------------------------------------------------------------------------
+
+// The ranks of distinct keys by a perfect hash function (Belazzougui, Botelho and Dietzfelbinger 2009, "Hash,
+// displace, and compress"): each group of keys, by one hash, has a displacement that takes its keys to slots of
+// their own, by another.
+struct alignas(16) RankTable {
+    static constexpr u32 LOG_GROUPS = 9, GROUPS = 1 << LOG_GROUPS, LOG_SLOTS = 12, SLOTS = 1 << LOG_SLOTS;
+    u32 displacements[GROUPS];
+    u16 ranks[SLOTS];
+
+    static __device__ u32 group(u32 hash) { return hash >> (32 - LOG_GROUPS); }
+    static __device__ u32 slot(u32 hash, u32 displacement) {
+        return (hash ^ displacement) * 0xcc9e2d51u >> (32 - LOG_SLOTS);
+    }
+    __device__ u32 rank(u32 hash) const { return ranks[slot(hash, displacements[group(hash)])]; }
+
+    struct Shared {
+        u32 first[GROUPS]; // key of a group, one more; zero without any
+        u16 next[MOST_DISTINCT]; // key of the same group
+        u32 taken[SLOTS / WARP]; // a bit for each slot
+    };
+    // By the whole block: makes the table for `count` keys in order. Returns false if it finds none.
+    template <u32 THREADS, class Bits> __device__ bool make(Shared &s, const Bits *keys, u32 count) {
+        for (u32 i = threadIdx.x; i < GROUPS; i += THREADS) s.first[i] = 0;
+        for (u32 i = threadIdx.x; i < SLOTS / WARP; i += THREADS) s.taken[i] = 0;
+        __syncthreads();
+        for (u32 i = threadIdx.x; i < count; i += THREADS)
+            s.next[i] = u16(atomicExch(s.first + group(hash(keys[i])), i + 1));
+        __syncthreads();
+        bool is_made = true;
+        for (u32 g = threadIdx.x; g < GROUPS; g += THREADS) {
+            u32 displacement = 0, tried = 0;
+            auto slot_of = [&](u32 i) { return slot(hash(keys[i - 1]), displacement); };
+            // Groups take slots at the same time, and give them back if one is not free.
+            auto take = [&] {
+                for (u32 i = s.first[g]; i > 0; i = s.next[i - 1]) {
+                    u32 own = slot_of(i);
+                    if (!(atomicOr(s.taken + own / WARP, 1u << own % WARP) >> own % WARP & 1)) continue;
+                    for (u32 k = s.first[g]; k != i; k = s.next[k - 1]) {
+                        u32 other = slot_of(k);
+                        atomicAnd(s.taken + other / WARP, ~(1u << other % WARP));
+                    }
+                    return false;
+                }
+                return true;
+            };
+            while (!take() && tried++ < MOST_TRIES) displacement += 0x1b873593u;
+            is_made = is_made && tried < MOST_TRIES;
+            displacements[g] = displacement;
+            for (u32 i = s.first[g]; i > 0; i = s.next[i - 1]) ranks[slot_of(i)] = u16(i - 1);
+        }
+        return __syncthreads_and(is_made);
+    }
+
+  private:
+    static constexpr u32 MOST_TRIES = 512; // two keys of 8 bytes may have one hash
+};
+
+// Loads keys by `load`, and translates them to their ranks if `is_first`: later passes load ranks.
+template <class Load> struct LoadRanks {
+    Load load;
+    const RankTable *table;
+    bool is_first;
+
+    __device__ auto operator()(u32 at) const { return load(at); }
+    // By the whole block.
+    template <u32 COUNT, class Bits> __device__ void translate(char *exchange, Bits *key) const {
+        if (!is_first) return;
+        constexpr u32 VECTORS = sizeof(RankTable) / sizeof(Vector);
+        for (u32 i = threadIdx.x; i < VECTORS; i += blockDim.x) ((Vector *)exchange)[i] = ((const Vector *)table)[i];
+        __syncthreads();
+        const RankTable &here = *(const RankTable *)exchange;
+#pragma unroll
+        for (u32 i = 0; i < COUNT; i++) key[i] = here.rank(hash(key[i]));
+    }
+};
+template <class Load> constexpr bool TRANSLATES<LoadRanks<Load>> = true;
+
+// ---- the output from counts ---------------------------------------------------------------------
+
+// Writes THREADS * EACH keys of the output from `first` on, or those up to `n`. The i-th of `runs` keys
+// is `key_of(i)` and begins at `starts[i]`. Keys without an item begin where the next one does.
+template <u32 THREADS, u32 EACH, class Bits, class Start, class KeyOf>
+__device__ inline void write_runs(Bits *out, u64 first, u64 n, const Start *starts, u32 runs, const KeyOf &key_of) {
+    constexpr u32 IN_VECTOR = sizeof(Vector) / sizeof(Bits);
+    static_assert(EACH % IN_VECTOR == 0, "whole vectors");
+    // The run at an index of the output: the last of `low` to `high` that begins there or before.
+    auto run_at = [&](u64 index, u32 low, u32 high) {
+        while (low < high) {
+            u32 middle = (low + high + 1) / 2;
+            if (u64(starts[middle]) <= index) low = middle;
+            else high = middle - 1;
+        }
+        return low;
+    };
+    auto end_of = [&](u32 run) { return run + 1 < runs ? u64(starts[run + 1]) : n; };
+    __shared__ u32 ends[2];
+    u64 last = min(n, first + THREADS * EACH) - 1;
+    if (threadIdx.x < 2) ends[threadIdx.x] = run_at(threadIdx.x == 0 ? first : last, 0, runs - 1);
+    __syncthreads();
+    bool aligned = (u64)out % sizeof(Vector) == 0;
+#pragma unroll
+    for (u32 v = 0; v < EACH / IN_VECTOR; v++) {
+        u64 index = first + (v * THREADS + threadIdx.x) * IN_VECTOR;
+        if (index >= n) return;
+        u32 run = run_at(index, ends[0], ends[1]);
+        u64 end = end_of(run);
+        Bits item[IN_VECTOR];
+        u32 count = u32(min(n - index, u64(IN_VECTOR)));
+#pragma unroll
+        for (u32 i = 0; i < IN_VECTOR; i++) {
+            if (index + i >= end && i < count) {
+                run = run_at(index + i, run + 1, ends[1]);
+                end = end_of(run);
+            }
+            item[i] = key_of(run);
+        }
+        if (aligned && count == IN_VECTOR) {
+            Vector vector;
+            memcpy(&vector, item, sizeof(Vector));
+            *(Vector *)(out + index) = vector;
+        } else {
+#pragma unroll
+            for (u32 i = 0; i < IN_VECTOR; i++)
+                if (i < count) out[index + i] = item[i];
+        }
+    }
+}
+
+// ---- the distinct keys of a sort -----------------------------------------------------------------
+
+// The distinct keys of a sort. Zero before it.
+template <class Bits> struct DistinctKeys {
+    typedef FewKeys<Bits, LOG_DISTINCT, false> Found;
+    static_assert(MOST_DISTINCT < Found::MOST, "no key is refused while a thread has yet to see that it is there");
+    Found found; // by all blocks
+    u32 count;   // zero if these are not all keys, or passes by digits of the keys are as few
+    Bits keys[MOST_DISTINCT]; // in order
+    u32 starts[MOST_DISTINCT]; // the index where each begins
+    RankTable ranks;
+
+    struct Shared {
+        static constexpr u32 ROOM = Found::MOST;
+        Bits keys[ROOM];
+        u32 hits[ROOM], count, digits[2][BINS], totals[WARP]; // `digits`: of the ranks
+        RankTable::Shared ranks;
+    };
+    // Whether all keys of the sort are found. All blocks must have added theirs.
+    __device__ bool has_all() const { return load_relaxed(&found.count) <= MOST_DISTINCT; }
+    // By the whole block: calls `use(key, hits)` for each key found.
+    template <u32 THREADS, class Use> __device__ void each_found(const Use &use) const {
+        constexpr u32 EACH = Found::template EACH<THREADS>;
+        Bits key[EACH];
+        u32 hits[EACH], used = found.template take_slots<THREADS>(key, hits);
+#pragma unroll
+        for (u32 e = 0; e < EACH; e++)
+            if (used >> e & 1) use(key[e], hits[e]);
+    }
+    // By the whole block: the digits in which any two sorted keys differ.
+    static __device__ u32 differing_digits(const Shared &s) {
+        Bits differs = 0;
+        u32 digits = 0;
+        for (u32 i = threadIdx.x; i < s.count; i += blockDim.x) differs |= s.keys[i] ^ s.keys[0];
+        for (u32 p = 0; p < sizeof(Bits); p++) digits += __syncthreads_or(differs >> p * DIGIT_BITS & (BINS - 1)) != 0;
+        return digits;
+    }
+    // By the whole block: the keys that all blocks have found, in order, and where each begins.
+    template <u32 THREADS> __device__ void sort(Shared &s) {
+        constexpr u32 EACH = Shared::ROOM / THREADS;
+        collect<THREADS>(s);
+        sort_bitonic(s);
+        u32 own[EACH], sum = 0, first = threadIdx.x * EACH;
+#pragma unroll
+        for (u32 e = 0; e < EACH; e++) sum += own[e] = s.hits[first + e];
+        u32 start = block_exclusive_sum<THREADS>(sum, s.totals);
+#pragma unroll
+        for (u32 e = 0; e < EACH; e++) {
+            u32 rank = first + e;
+            if (rank >= s.count) break;
+            keys[rank] = s.keys[rank];
+            starts[rank] = start;
+            start += own[e];
+            atomicAdd(s.digits[0] + rank % BINS, own[e]);
+            atomicAdd(s.digits[1] + rank / BINS, own[e]);
+        }
+        __syncthreads();
+    }
+
+    // By all blocks, in `memory` of each: writes the `n` keys of the sort.
+    template <class Order, u32 THREADS> __device__ void write(Vector *memory, Order order, Bits *out, u64 n) const {
+        constexpr u64 EACH = 16, STEP = EACH * THREADS;
+        Bits *sorted = (Bits *)memory;
+        u32 *begins = (u32 *)(sorted + MOST_DISTINCT), runs = count;
+        for (u32 i = threadIdx.x; i < runs; i += THREADS) {
+            sorted[i] = order.from(keys[i]);
+            begins[i] = starts[i];
+        }
+        for (u64 first = blockIdx.x * STEP; first < n; first += gridDim.x * STEP) {
+            __syncthreads(); // the runs are there, and all threads are past the last step
+            write_runs<THREADS, EACH>(out, first, n, begins, runs, [=](u32 run) { return sorted[run]; });
+        }
+    }
+
+  private:
+    // The keys found, and behind them greatest ones without hits.
+    template <u32 THREADS> __device__ void collect(Shared &s) const {
+        if (threadIdx.x == 0) s.count = 0;
+        for (u32 i = threadIdx.x; i < 2 * BINS; i += blockDim.x) s.digits[0][i] = 0;
+        for (u32 i = threadIdx.x; i < s.ROOM; i += blockDim.x) {
+            s.keys[i] = Bits(~Bits(0));
+            s.hits[i] = 0;
+        }
+        __syncthreads();
+        each_found<THREADS>([&](Bits key, u32 hits) {
+            u32 at = atomicAdd(&s.count, 1);
+            s.keys[at] = key;
+            s.hits[at] = hits;
+        });
+        __syncthreads();
+    }
+    // A bitonic sort (Batcher 1968). In steps of short distances each warp has items of its own.
+    static __device__ void sort_bitonic(Shared &s) {
+        u32 count = s.count;
+        for (u32 run = 2; run / 2 < count; run *= 2)
+            for (u32 distance = run / 2; distance > 0; distance /= 2) {
+                if (distance >= WARP) __syncthreads();
+                else __syncwarp();
+                for (u32 pair = threadIdx.x; 2 * pair < s.ROOM; pair += blockDim.x) {
+                    u32 low = 2 * pair - (pair & (distance - 1)),
+                        high = low ^ (distance == run / 2 ? run - 1 : distance);
+                    Bits keys[2] = {s.keys[low], s.keys[high]};
+                    u32 hits[2] = {s.hits[low], s.hits[high]};
+                    // Places without hits come last, behind a key that is as great.
+                    if (keys[1] < keys[0] || (keys[1] == keys[0] && hits[0] == 0)) {
+                        s.keys[low] = keys[1];
+                        s.keys[high] = keys[0];
+                        s.hits[low] = hits[1];
+                        s.hits[high] = hits[0];
+                    }
+                }
+            }
+        __syncthreads();
+    }
+};
