@@ -10,8 +10,8 @@
 // ---- the ranks of keys ---------------------------------------------------------------------------
 
 // The ranks of distinct keys by a perfect hash function (Belazzougui, Botelho and Dietzfelbinger 2009, "Hash,
-// displace, and compress"): each group of keys, by one hash, has a displacement that takes its keys to slots of
-// their own, by another.
+// displace, and compress"). A hash puts each key into a group, and each group has a displacement. A second hash, of
+// the first one and the displacement, gives each key a slot of its own.
 struct alignas(16) RankTable {
     static constexpr u32 LOG_GROUPS = 9, GROUPS = 1 << LOG_GROUPS, LOG_SLOTS = 12, SLOTS = 1 << LOG_SLOTS;
     u32 displacements[GROUPS];
@@ -24,8 +24,8 @@ struct alignas(16) RankTable {
     __device__ u32 rank(u32 hash) const { return ranks[slot(hash, displacements[group(hash)])]; }
 
     struct Shared {
-        u32 first[GROUPS]; // key of a group, one more; zero without any
-        u16 next[MOST_DISTINCT]; // key of the same group
+        u32 first[GROUPS]; // the first key of a group: its index and one, or zero
+        u16 next[MOST_DISTINCT]; // the next key of the same group, likewise
         u32 taken[SLOTS / WARP]; // a bit for each slot
     };
     // By the whole block: makes the table for `count` keys in order. Returns false if it finds none.
@@ -40,7 +40,8 @@ struct alignas(16) RankTable {
         for (u32 g = threadIdx.x; g < GROUPS; g += THREADS) {
             u32 displacement = 0, tried = 0;
             auto slot_of = [&](u32 i) { return slot(hash(keys[i - 1]), displacement); };
-            // Groups take slots at the same time, and give them back if one is not free.
+            // Groups take slots at the same time, and give them back if one is not free. Which slots a group gets
+            // depends on timing; the ranks do not.
             auto take = [&] {
                 for (u32 i = s.first[g]; i > 0; i = s.next[i - 1]) {
                     u32 own = slot_of(i);
@@ -62,19 +63,19 @@ struct alignas(16) RankTable {
     }
 
   private:
-    static constexpr u32 MOST_TRIES = 512; // two keys of 8 bytes may have one hash
+    static constexpr u32 MOST_TRIES = 512; // nothing separates two keys of one hash
 };
 
-// Loads keys by `load`, and translates them to their ranks if `is_first`: later passes load ranks.
+// Loads the keys of a pass by ranks. The first pass translates keys to ranks (`from_keys`); later ones load ranks.
 template <class Load> struct LoadRanks {
     Load load;
     const RankTable *table;
-    bool is_first;
+    bool from_keys;
 
     __device__ auto operator()(u32 at) const { return load(at); }
     // By the whole block.
     template <u32 COUNT, class Bits> __device__ void translate(char *exchange, Bits *key) const {
-        if (!is_first) return;
+        if (!from_keys) return;
         constexpr u32 VECTORS = sizeof(RankTable) / sizeof(Vector);
         for (u32 i = threadIdx.x; i < VECTORS; i += blockDim.x) ((Vector *)exchange)[i] = ((const Vector *)table)[i];
         __syncthreads();
@@ -138,14 +139,14 @@ __device__ inline void write_runs(Bits *out, u64 first, u64 n, const Start *star
 
 // ---- the distinct keys of a sort -----------------------------------------------------------------
 
-// The distinct keys of a sort. Zero before it.
+// The distinct keys of a sort. All bytes are zero before it.
 template <class Bits> struct DistinctKeys {
     typedef FewKeys<Bits, LOG_DISTINCT, false> Found;
-    static_assert(MOST_DISTINCT < Found::MOST, "no key is refused while a thread has yet to see that it is there");
+    static_assert(MOST_DISTINCT < Found::MOST, "so few keys never refuse one that another thread has just added");
     Found found; // by all blocks
-    u32 count;   // zero if these are not all keys, or passes by digits of the keys are as few
+    u32 count;   // of `keys`; zero if the sort does not go by these
     Bits keys[MOST_DISTINCT]; // in order
-    u32 starts[MOST_DISTINCT]; // the index where each begins
+    u32 starts[MOST_DISTINCT]; // the index of each one's first item, in the range that the passes sort
     RankTable ranks;
 
     struct Shared {
@@ -173,7 +174,7 @@ template <class Bits> struct DistinctKeys {
         for (u32 p = 0; p < sizeof(Bits); p++) digits += __syncthreads_or(differs >> p * DIGIT_BITS & (BINS - 1)) != 0;
         return digits;
     }
-    // By the whole block: the keys that all blocks have found, in order, and where each begins.
+    // By the whole block: sorts the keys found, and writes `keys`, `starts` and the histograms of the ranks' digits.
     template <u32 THREADS> __device__ void sort(Shared &s) {
         constexpr u32 EACH = Shared::ROOM / THREADS;
         collect<THREADS>(s);
@@ -211,7 +212,7 @@ template <class Bits> struct DistinctKeys {
     }
 
   private:
-    // The keys found, and behind them greatest ones without hits.
+    // Copies the keys found to `s`, and behind them greatest keys without hits.
     template <u32 THREADS> __device__ void collect(Shared &s) const {
         if (threadIdx.x == 0) s.count = 0;
         for (u32 i = threadIdx.x; i < 2 * BINS; i += blockDim.x) s.digits[0][i] = 0;
@@ -230,13 +231,13 @@ template <class Bits> struct DistinctKeys {
     // A bitonic sort (Batcher 1968). In steps of short distances each warp has items of its own.
     static __device__ void sort_bitonic(Shared &s) {
         u32 count = s.count;
-        for (u32 run = 2; run / 2 < count; run *= 2)
-            for (u32 distance = run / 2; distance > 0; distance /= 2) {
+        for (u32 length = 2; length / 2 < count; length *= 2)
+            for (u32 distance = length / 2; distance > 0; distance /= 2) {
                 if (distance >= WARP) __syncthreads();
                 else __syncwarp();
                 for (u32 pair = threadIdx.x; 2 * pair < s.ROOM; pair += blockDim.x) {
                     u32 low = 2 * pair - (pair & (distance - 1)),
-                        high = low ^ (distance == run / 2 ? run - 1 : distance);
+                        high = low ^ (distance == length / 2 ? length - 1 : distance);
                     Bits keys[2] = {s.keys[low], s.keys[high]};
                     u32 hits[2] = {s.hits[low], s.hits[high]};
                     // Places without hits come last, behind a key that is as great.

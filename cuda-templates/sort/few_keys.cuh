@@ -3,23 +3,24 @@
 #pragma once
 #include "sort/radix.cuh"
 
-// A key's hash. It takes both halves of the product, as keys at equal distances would crowd by one.
+// A key's hash. It takes both halves of the product, since one alone maps keys at equal distances to few entries.
 template <class Bits> __device__ inline u32 hash(Bits key) {
     u64 product = u64(key) * 0x9e3779b97f4a7c15ull;
     return (u32(product >> 32) ^ u32(product)) * 0x85ebca6bu;
 }
-// The number of a key in a hash table of 2^BITS entries.
+// The entry of a hash table of 2^BITS entries where a key is looked for first.
 template <u32 BITS, class Bits> __device__ inline u32 hashed(Bits key) { return hash(key) >> (32 - BITS); }
 
-// Distinct keys and their hits: a hash table in shared memory, or in zeroed global memory for all blocks. The entries
-// that a key tries are 1, 2, 3, ... apart. Once MOST keys are there, only hits of these count, and in global memory none.
+// Distinct keys and their hits: a hash table with open addressing, whose tries are 1, 2, 3, ... entries apart. It lies
+// in shared memory, or in zeroed global memory for all blocks. With MOST keys it refuses new ones; threads that add at
+// the same time may exceed that. In global memory it then refuses every key, so that no thread searches a full table.
 template <class Bits, u32 LOG_ENTRIES, bool IN_SHARED = true> struct alignas(16) FewKeys {
     static constexpr u32 ENTRIES = 1 << LOG_ENTRIES, SLOTS = ENTRIES + 1, MOST = ENTRIES / 2;
-    // Of many entries, half of them free, random keys find one in a few tries. Others are refused. A small table holds
-    // whatever keys come, so that it is the same in all blocks.
+    // A large table refuses a key after 32 tries: random keys need a few while half of the entries are free. A
+    // small one tries all, so that it holds the same keys in all blocks.
     static constexpr u32 MOST_TRIED = ENTRIES <= 256 ? ENTRIES : 32;
-    // A key XOR RARE is stored, so zero is a free entry. The key RARE itself, one that few inputs have, has the last
-    // slot.
+    // An entry stores its key XOR RARE, so zero is a free one. The key RARE itself, which few inputs have, is
+    // counted in the last slot.
     static constexpr Bits RARE = Bits(0x6a09e667f3bcc908ull);
     Bits stored[ENTRIES];
     u32 hits[SLOTS], count;
@@ -47,7 +48,7 @@ template <class Bits, u32 LOG_ENTRIES, bool IN_SHARED = true> struct alignas(16)
         for (u32 e = 0; e < EACH<THREADS>; e++) used |= u32(all_hits[e] > 0) << e;
         return used;
     }
-    // After a key was refused.
+    // Marks the table as incomplete: a block has keys that are not in it.
     __device__ void give_up() { atomicMax(&count, MOST + 1); }
 
     // Returns whether the key has an entry.
@@ -74,7 +75,8 @@ template <class Bits, u32 LOG_ENTRIES, bool IN_SHARED = true> struct alignas(16)
         }
         return false;
     }
-    // By the whole block, of an empty table: whether COUNT keys of each thread have at most `most` different hashes.
+    // By the whole block, of an empty table, which stays empty: whether COUNT keys of each thread are looked for first
+    // in at most min(most, MOST) entries.
     template <u32 COUNT> __device__ bool have_few(const Bits *key, u32 most) {
         u32 own = 0;
 #pragma unroll
@@ -95,7 +97,7 @@ template <class Bits, u32 LOG_ENTRIES, bool IN_SHARED = true> struct alignas(16)
     template <u32 COUNT, class Hits> __device__ u32 add_each(const Bits *key, u32 rest, const Hits &hits_of) {
         constexpr u32 GROUP = 32 / sizeof(Bits); // looked up at once
         u32 refused = 0;
-        // Most keys are where they are looked for first.
+        // First all keys where they are looked for first: most are there.
 #pragma unroll
         for (u32 g = 0; g < COUNT; g += GROUP) {
             u32 entry[COUNT];
@@ -113,7 +115,7 @@ template <class Bits, u32 LOG_ENTRIES, bool IN_SHARED = true> struct alignas(16)
                     rest &= ~(1u << i);
                 }
         }
-        // The others one after the other: not the same ones in all lanes, so that as few lanes as can be wait.
+        // Then the others, one a step. Each lane takes its own next key, so that few lanes wait.
         while (rest != 0) {
             u32 next = __ffs(int(rest)) - 1, more = hits_of(0);
             Bits one = key[0];

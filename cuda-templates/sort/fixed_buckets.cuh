@@ -145,9 +145,9 @@ __device__ __noinline__ void
         // The ticket arrives while heavy keys are found.
         u32 part = threadIdx.x == 0 ? add_relaxed(&map.drawn, 1) : 0;
         __syncthreads(); // all threads have read `has_map`
-        bool are_listed = tables.heavy.find(*(Probe *)&s, probe, most_heavy(fixed.digit_bits), call.n, tables.begins);
-        // A key that was probed twice would fill half a bucket: passes count few distinct keys.
-        if (!are_listed && call.n > PROBE_KEYS / 4 * u64(fixed.room)) {
+        bool may_help = tables.heavy.find(*(Probe *)&s, probe, most_heavy(fixed.digit_bits), call.n, tables.begins);
+        // If a key that was probed twice would fill half a bucket, passes sort: they count few distinct keys fast.
+        if (!may_help && call.n > PROBE_KEYS / 4 * u64(fixed.room)) {
             if (threadIdx.x == 0) digit.plan.too_large = 1;
             return;
         }

@@ -59,9 +59,9 @@ template <class Bits> struct alignas(16) HeavyKeys { // fewer than HEAVY_SLOTS
         if (threadIdx.x == 0) count = found.count = 0;
     }
     // By the whole block, with a probed key of each thread: all keys are heavy if they are at most
-    // `most` different ones; else those that may be among the `most` most frequent ones. `rooms`:
-    // see `add_found`. Returns false, in all blocks alike, if nearly all probed keys are frequent and most of these
-    // are not heavy.
+    // `most` different ones; else those with PROBE_KEYS / most hits or more, which are at most `most`. `rooms`:
+    // see `add_found`. Returns false if heavy keys do not help: more keys may be heavy than the table holds, or
+    // seven of eight keys share a slot and a quarter cannot be heavy.
     __device__ bool find(Probe &s, Bits key, u32 most, u64 n, u32 *rooms) {
         u32 least = 1; // of a heavy key's hits
         bool are_too_many = false;

@@ -148,15 +148,15 @@ __device__ inline void plan_passes(SortPlan<PASSES> &plan, const SortCall &call,
     }
 }
 
-// By the block that has counted last: plans the output, or passes by ranks, if the distinct keys are few. Else adds
-// those that blocks have counted one by one to the histograms of the digits, and returns false.
+// By the block that has counted last. If the distinct keys are few, it puts them in order, plans passes by ranks if
+// there is a payload, and returns true. Else it adds the hits of the table of all blocks to the histograms.
 template <u32 THREADS, bool HAS_VALUES, class Bits, u32 PASSES>
 __device__ __noinline__ bool plan_distinct(typename DistinctKeys<Bits>::Shared &s, DistinctKeys<Bits> &distinct,
                                            SortPlan<PASSES> &plan, SortCall call, IndexRange<u64> all) {
     bool are_few = distinct.has_all();
     if (are_few) {
         distinct.template sort<THREADS>(s);
-        // Passes by digits of the keys may be as few.
+        // Passes by digits of the keys may be as few. (In place the number is made even later.)
         if (HAS_VALUES)
             are_few = distinct.differing_digits(s) > (s.count > BINS ? 2 : 1) &&
                       distinct.ranks.template make<THREADS>(s.ranks, s.keys, s.count);
@@ -178,20 +178,20 @@ __device__ __noinline__ bool plan_distinct(typename DistinctKeys<Bits>::Shared &
 
 // Whether distinct keys are counted: a shorter key has few digits anyway.
 template <class Bits> constexpr bool COUNTS_DISTINCT = sizeof(Bits) >= 4;
-// What a block counts with.
+// Shared memory of `sort_count`: histograms of the digits, and the block's table of distinct keys.
 template <class Bits, u32 LOG_FEW> struct Counters {
     u32 counts[(sizeof(Bits) + 1) * BINS * COPIES];
     typename If<COUNTS_DISTINCT<Bits>, FewKeys<Bits, LOG_FEW>, NoPayload>::Type few;
 };
 
-// The greatest LOG_FEW with which these have at most so many bytes. More entries than the table of all blocks has
-// spare second look-ups.
+// The greatest LOG_FEW for which `Counters` fits in `bytes`. Twice the entries of the table of all blocks save second
+// look-ups.
 template <class Bits, u32 LOG_FEW = LOG_DISTINCT + 1> constexpr u32 log_few(u64 bytes) {
     if constexpr (LOG_FEW == 0) return 0;
     else return sizeof(Counters<Bits, LOG_FEW>) <= bytes ? LOG_FEW : log_few<Bits, LOG_FEW - 1>(bytes);
 }
 
-// Counts one part of the keys: each key once, one by one as long as the distinct keys are few, else by its
+// Counts one part of the keys. The block adds keys to its table until one does not fit; from then on it counts
 // digits. `tile`: the length of a tile of the passes that sort the keys. Returns true in the block that
 // finishes last.
 template <class Order, class Bits, u32 THREADS, u32 LOG_FEW>
@@ -211,7 +211,7 @@ __device__ bool sort_count(Counters<Bits, LOG_FEW> &s, const SortCall &call, Ind
         for (u32 i = part * THREADS + threadIdx.x; i < words; i += parts * THREADS)
             call.words[0][i] = call.words[1][i] = 0;
     }
-    bool are_few = COUNTS_DISTINCT<Bits> && call.distinct != nullptr, is_first = true;
+    bool by_table = COUNTS_DISTINCT<Bits> && call.distinct != nullptr, is_first_batch = true;
     if constexpr (COUNTS_DISTINCT<Bits>) s.few.clear();
     __syncthreads();
     auto count = [&](u32 p, u32 d, u32 keys) { atomicAdd(s.counts + (p * BINS + d) * COPIES + copy, keys); };
@@ -225,12 +225,12 @@ __device__ bool sort_count(Counters<Bits, LOG_FEW> &s, const SortCall &call, Ind
             rest |= u32(whole || i * THREADS + threadIdx.x < left) << i;
         }
         if constexpr (COUNTS_DISTINCT<Bits>) {
-            if (are_few && is_first && whole) are_few = s.few.template have_few<UNROLL>(key, MOST_DISTINCT);
-            is_first = false;
-            if (are_few) {
+            if (by_table && is_first_batch && whole) by_table = s.few.template have_few<UNROLL>(key, MOST_DISTINCT);
+            is_first_batch = false;
+            if (by_table) {
                 rest = s.few.template add_each<UNROLL>(key, rest, [](u32) { return 1u; });
-                are_few = !__syncthreads_or(rest);
-                if (are_few) return;
+                by_table = !__syncthreads_or(rest);
+                if (by_table) return;
                 whole = false;
             }
         }
@@ -249,13 +249,14 @@ __device__ bool sort_count(Counters<Bits, LOG_FEW> &s, const SortCall &call, Ind
             typename DistinctKeys<Bits>::Found &found = ((DistinctKeys<Bits> *)call.distinct)->found;
             constexpr u32 EACH = FewKeys<Bits, LOG_FEW>::template EACH<THREADS>;
             Bits key[EACH];
-            u32 hits[EACH], left = s.few.template take_slots<THREADS>(key, hits);
-            if (are_few) left = found.template add_each<EACH>(key, left, [&](u32 e) { return hits[e]; });
+            u32 hits[EACH], not_added = s.few.template take_slots<THREADS>(key, hits);
+            if (by_table) not_added = found.template add_each<EACH>(key, not_added, [&](u32 e) { return hits[e]; });
 #pragma unroll
             for (u32 e = 0; e < EACH; e++)
-                if (left >> e & 1)
+                if (not_added >> e & 1)
                     for (u32 p = 0; p < passes; p++) count(p, digit_of(call, p)(key[e]), hits[e]);
-            if (__syncthreads_or(!are_few || left != 0) && threadIdx.x == 0) found.give_up();
+            // A block that has left its table, or whose keys found no room, makes the table of all blocks incomplete.
+            if (__syncthreads_or(!by_table || not_added != 0) && threadIdx.x == 0) found.give_up();
         }
     for (u32 i = threadIdx.x; i < passes * BINS; i += THREADS) {
         u32 sum = 0;
@@ -565,8 +566,8 @@ __device__ inline void sort_rounds(Vector *memory, const SortCall &call, PassTil
         if (threadIdx.x == 0) tiles.done++;
     }
 }
-// Ends a sort of few distinct keys: writes keys-only, or runs the passes by rank. Outlined, so that it takes no
-// registers from other passes.
+// Ends a sort of few distinct keys: all blocks write keys-only, or run the passes by rank. Outlined, so that it takes
+// no registers from other passes.
 template <class Order, class Tile>
 __device__ __noinline__ void sort_distinct(Vector *memory, SortCall call, PassTiles &tiles, u32 ticket) {
     typedef typename Tile::Shape::Bits Bits;
