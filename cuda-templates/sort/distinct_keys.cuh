@@ -1,6 +1,6 @@
 // Few distinct keys in all of a sort, counted one by one.
 //
-// The passes count by hash tables as long as these hold all keys (`sort_count` in sort.cuh). If they do
+// The passes count by hash tables as long as these hold all keys (`sort_count` in plan.cuh). If they do
 // to the end, the block that counts last puts the distinct keys in order (`DistinctKeys`). Keys-only are
 // then written from the counts. With a payload the passes go by digits of a key's rank among the distinct
 // keys (`LoadRanks`): one pass for up to 256 of them, two for up to MOST_DISTINCT.

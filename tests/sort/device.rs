@@ -461,57 +461,6 @@ fn few_distinct<K: Key>(make: impl Fn(u64) -> K) {
     }
 }
 
-/// Distinct keys that passes count one by one, and more of them: far apart, the least and the greatest key among
-/// them, equally frequent or not. Pairs of 4 bytes take passes at this length, others because no bucket holds a
-/// key's copies.
-fn distinct_in_passes<K: Key>(make: impl Fn(u64) -> K) {
-    let mut device = or_skip!(Device::new());
-    let width = K::WIDTH as usize;
-    let key = |i: u64, distinct: u64| match i % distinct {
-        0 => 0,
-        1 => u64::MAX >> (64 - width),
-        i => i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - width),
-    };
-    for (k, distinct) in [1, 2, 255, 256, 257, 999, 1000, 1001, 5000].into_iter().enumerate() {
-        let n = (1 << 22) + 1 + device.rng.below(1 << 18);
-        let random: Vec<u64> = (0..n).map(|_| device.rng.next()).collect();
-        let equally: Vec<K> = random.iter().map(|&x| make(key(x, distinct))).collect();
-        agrees(&mut device, &equally, k % 2 == 1, &format!("{distinct} distinct"));
-        // By the fourth power of a random number below one.
-        let frequent = random.iter().map(|&x| ((x >> 11) as f64 / (1_u64 << 53) as f64).powi(4) * distinct as f64);
-        let unequally: Vec<K> = frequent.map(|i| make(key(i as u64, distinct))).collect();
-        agrees(&mut device, &unequally, k % 2 == 0, &format!("{distinct} distinct, some often"));
-    }
-    // The first blocks find few, and one of the last ones many.
-    let n = (1 << 22) + 77;
-    let late: Vec<K> =
-        (0..n as u64).map(|i| make(if i < n as u64 - 9000 { key(device.rng.next(), 300) } else { i })).collect();
-    agrees(&mut device, &late, false, "many among the last");
-}
-
-/// Distinct keys whose hashes begin with the same bits, so that hash tables crowd, or refuse some.
-fn of_one_hash<K: Key>(make: impl Fn(u64) -> K) {
-    let mut device = or_skip!(Device::new());
-    let width = K::WIDTH as usize;
-    // `hash` of few_keys.cuh.
-    let hash = |key: u64| {
-        let product = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        ((product >> 32) as u32 ^ product as u32).wrapping_mul(0x85eb_ca6b)
-    };
-    for (bits, distinct, n) in
-        [(8, 100, 100_000), (8, 100, 1 << 20), (10, 420, 1 << 17), (10, 420, 1 << 20), (12, 300, (1 << 22) + 77)]
-    {
-        let all: Vec<u64> = std::iter::repeat_with(|| device.rng.next() >> (64 - width))
-            .filter(|&key| hash(key) >> (32 - bits) == 5)
-            .take(distinct)
-            .collect();
-        // Half of the keys are 20 of them.
-        let one = |x: u64| all[if x & 1 == 0 { (x >> 1) % 20 } else { (x >> 1) % distinct as u64 } as usize];
-        let keys: Vec<K> = (0..n).map(|_| make(one(device.rng.next()))).collect();
-        agrees(&mut device, &keys, false, &format!("{distinct} distinct of one hash"));
-    }
-}
-
 /// Random keys, and in one fixed-capacity bucket some frequent keys: more than its bins separate,
 /// fewer than its capacity. The inputs have from one frequent key to more than a thread sorts with
 /// a payload, distant or adjacent.
@@ -578,28 +527,6 @@ fn few_distinct_long_words() {
 #[test]
 fn few_distinct_floats() {
     few_distinct::<f32>(|x| f32::from_bits(x as u32));
-}
-
-#[test]
-fn distinct_words_in_passes() {
-    distinct_in_passes(|bits| bits as i32);
-}
-#[test]
-fn distinct_long_words_in_passes() {
-    distinct_in_passes(|bits| bits);
-}
-#[test]
-fn distinct_floats_in_passes() {
-    distinct_in_passes(|bits| f32::from_bits(bits as u32));
-}
-
-#[test]
-fn words_of_one_hash() {
-    of_one_hash(|bits| bits as u32);
-}
-#[test]
-fn long_words_of_one_hash() {
-    of_one_hash(|bits| bits);
 }
 
 #[test]
@@ -846,19 +773,6 @@ fn sanitize() {
         device.check_with::<u32, u32>(&WHOLE, Pattern::PowerLaw, 300_077, skips);
         // Counting sorts, whose output is written from the counts.
         device.check::<u8>(&WHOLE, Pattern::PowerLaw, 100_077, skips);
-    }
-}
-
-/// Passes that count distinct keys, for compute-sanitizer.
-#[test]
-fn sanitize_distinct() {
-    let mut device = or_skip!(Device::new());
-    let keys = |device: &mut Device, distinct: u64| {
-        (0..(1 << 20) + 77).map(|_| device.rng.next() % distinct).collect::<Vec<_>>()
-    };
-    for distinct in [300, 1000] {
-        let keys: Vec<u32> = keys(&mut device, distinct).iter().map(|x| x.wrapping_mul(0x9e37_79b9) as u32).collect();
-        agrees(&mut device, &keys, distinct == 300, "distinct keys");
     }
 }
 

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 mod buckets;
 mod device;
+mod distinct;
 mod guards;
 mod host;
 mod long;

@@ -87,7 +87,7 @@ impl SortProgram {
     /// The plan for `n` keys, at least one, by the bits `bits`.
     pub(crate) fn plan(&self, n: usize, bits: Range<u32>, in_place: bool, machine: &Machine) -> HostPlan {
         let shape = self.shape(machine.architecture);
-        let way = self.way(n, bits == (0..8 * self.unit.key as u32), machine);
+        let way = self.way(n, is_whole(self.unit.key, &bits), machine);
         let digits = bits.len().div_ceil(DIGIT_BITS as usize);
         let passes = match way {
             Way::Counts => 1,
@@ -156,8 +156,8 @@ const KEYS_IN_FIXED: usize = 1 << 10;
 /// The fewest bits of a fixed-capacity bucket's number. The rest of a key and its index in the
 /// bucket share an item of the key's size.
 const LEAST_FIXED_BITS: u32 = 5;
-/// The fewest 2-byte keys for which counting is faster than passes, and the most that its counters
-/// count.
+/// The fewest 2-byte keys for which counting is faster than passes, and the most keys that counters of 32 bits
+/// count, of each value or of each distinct key.
 const FEWEST_TO_COUNT: usize = 1 << 20;
 const MOST_TO_COUNT: usize = u32::MAX as usize;
 /// The least and the greatest number of bits of a bucket's number after the first digit.
@@ -318,7 +318,7 @@ pub(super) struct Layout {
     pub(super) bytes: usize,
 }
 
-/// Bytes of `SortPlan` of `sort/sort.cuh` for keys of `key` bytes.
+/// Bytes of `SortPlan` of `sort/plan.cuh` for keys of `key` bytes.
 fn plan_bytes(key: usize) -> usize {
     // There is a pass for each byte of a key, and one more.
     match key {
@@ -330,12 +330,12 @@ fn plan_bytes(key: usize) -> usize {
     }
 }
 
-impl HostPlan {
-    /// Whether all bits of the keys are compared.
-    fn is_whole(&self) -> bool {
-        self.bits == (0..8 * self.sizes.0 as u32)
-    }
+/// Whether all bits of keys of `key` bytes are compared.
+fn is_whole(key: usize, bits: &Range<u32>) -> bool {
+    *bits == (0..8 * key as u32)
+}
 
+impl HostPlan {
     pub(super) fn layout(&self, missing: Missing) -> Layout {
         let mut at = Layout::default();
         let (key, value) = self.sizes;
@@ -361,7 +361,7 @@ impl HostPlan {
         };
         at.plan = take(plan_bytes(key));
         // Equal keys are the same only if all bits are compared, and their counters have 32 bits.
-        let counts_distinct = key >= 4 && self.is_whole() && self.n <= MOST_TO_COUNT;
+        let counts_distinct = key >= 4 && is_whole(key, &self.bits) && self.n <= MOST_TO_COUNT;
         at.distinct = counts_distinct.then(|| take(distinct_bytes(key)));
         at.words = [0, 1].map(|_| take(rows * BINS * WORD));
         if let Some(most_lower) = most_lower {
