@@ -103,17 +103,20 @@ __device__ inline void add_counters(const u32 *counters, const BucketCall &bucke
 template <class Order, class Bits, u32 THREADS, class Bucket>
 __device__ void bucket_count_by(u32 *counters, const SortCall &call, const BucketCall &buckets, u32 lower_bits,
                                 Bucket to_bucket) {
-    constexpr u32 UNROLL = sizeof(Bits) > 4 ? 16 : 32, STEP = THREADS * UNROLL, GROUP = sizeof(Vector) / sizeof(Bits);
+    constexpr u32 UNROLL = sizeof(Bits) > 4 ? 16 : 32, GROUP = sizeof(Vector) / sizeof(Bits);
     // flushed bits of a counter, and of a word
     constexpr u32 FLUSH = 3 << 14, FLUSH_PAIR = FLUSH << 16 | FLUSH;
     // Keys whose bucket is computed before the first is counted. The table and the counters are
     // both in shared memory, so the compiler does not reorder their accesses.
     constexpr u32 LOOKUPS = 4;
     u32 half_bits = DIGIT_BITS - 1 + lower_bits, half = 1u << half_bits;
-    static_assert(STEP <= 1 << 15 && UNROLL % LOOKUPS == 0, "a counter below 2^14 plus one step stays below 2^16");
+    Batches<THREADS, UNROLL, Bits> batch((const Bits *)call.keys_in, {0, call.n}, blockIdx.x, gridDim.x);
+    static_assert(batch.BATCH <= 1 << 15 && UNROLL % LOOKUPS == 0,
+                  "a counter below 2^14 plus one batch stays below 2^16");
     Order order{Bits(call.flip)};
-    IndexRange<u64> all = {0, call.n};
-    for_each_batch<THREADS, UNROLL>((const Bits *)call.keys_in, all, blockIdx.x, gridDim.x, [&](Bits *key, u32 left) {
+    for (; batch.has_more(); batch.next()) {
+        Bits key[UNROLL];
+        u32 left = batch.load(key);
 #pragma unroll
         for (u32 i = 0; i < UNROLL; i++) key[i] = order.to(key[i]);
         u32 bits_seen = 0; // bits of the counters' values
@@ -131,7 +134,7 @@ __device__ void bucket_count_by(u32 *counters, const SortCall &call, const Bucke
         };
         // All lanes have one bucket, so the next keys likely have too. Additions to one counter are
         // serialised, so one lane adds for all.
-        if (left == STEP && all_same(to_bucket(key[0]))) {
+        if (left == batch.BATCH && all_same(to_bucket(key[0]))) {
 #pragma unroll
             for (u32 g = 0; g < UNROLL; g += GROUP) {
                 u32 found[GROUP];
@@ -161,10 +164,10 @@ __device__ void bucket_count_by(u32 *counters, const SortCall &call, const Bucke
                     for (u32 i = 0; i < LOOKUPS; i++) found[i] = to_bucket(key[g + i]);
 #pragma unroll
                 for (u32 i = 0; i < LOOKUPS; i++)
-                    if (left == STEP || (g + i) * THREADS + threadIdx.x < left) count(found[i], 1);
+                    if (batch.has(left, g + i)) count(found[i], 1);
             }
         }
-        if (!__syncthreads_or(bits_seen & FLUSH_PAIR)) return;
+        if (!__syncthreads_or(bits_seen & FLUSH_PAIR)) continue;
         for (u32 i = threadIdx.x; i < half; i += THREADS) {
             u32 &both = counters[counter_at(i)], full = both & FLUSH_PAIR;
             if (full == 0) continue;
@@ -178,7 +181,7 @@ __device__ void bucket_count_by(u32 *counters, const SortCall &call, const Bucke
                 }
         }
         __syncthreads();
-    });
+    }
     __syncthreads();
     add_counters<THREADS>(counters, buckets, lower_bits);
 }

@@ -66,16 +66,15 @@ struct alignas(16) RankTable {
     static constexpr u32 MOST_TRIES = 512; // nothing separates two keys of one hash
 };
 
-// Loads the keys of a pass by ranks. The first pass translates keys to ranks (`from_keys`); later ones load ranks.
+// Loads the keys of a pass. With a table it translates them to ranks.
 template <class Load> struct LoadRanks {
     Load load;
-    const RankTable *table;
-    bool from_keys;
+    const RankTable *table; // null: the keys stay as they are
 
     __device__ auto operator()(u32 at) const { return load(at); }
     // By the whole block.
     template <u32 COUNT, class Bits> __device__ void translate(char *exchange, Bits *key) const {
-        if (!from_keys) return;
+        if (table == nullptr) return;
         constexpr u32 VECTORS = sizeof(RankTable) / sizeof(Vector);
         for (u32 i = threadIdx.x; i < VECTORS; i += blockDim.x) ((Vector *)exchange)[i] = ((const Vector *)table)[i];
         __syncthreads();
@@ -142,7 +141,7 @@ __device__ inline void write_runs(Bits *out, u64 first, u64 n, const Start *star
 // The distinct keys of a sort. All bytes are zero before it.
 template <class Bits> struct DistinctKeys {
     typedef FewKeys<Bits, LOG_DISTINCT, false> Found;
-    static_assert(MOST_DISTINCT < Found::MOST, "so few keys never refuse one that another thread has just added");
+    static_assert(Found::MOST >= MOST_DISTINCT, "it refuses none of so few keys, and has room for them in order");
     Found found; // by all blocks
     u32 count;   // of `keys`; zero if the sort does not go by these
     Bits keys[MOST_DISTINCT]; // in order
@@ -151,21 +150,14 @@ template <class Bits> struct DistinctKeys {
 
     struct Shared {
         static constexpr u32 ROOM = Found::MOST;
-        Bits keys[ROOM];
+        alignas(16) Bits unordered[ROOM];
+        u32 hits_of_unordered[ROOM];
+        Bits keys[ROOM]; // in order
         u32 hits[ROOM], count, digits[2][BINS], totals[WARP]; // `digits`: of the ranks
         RankTable::Shared ranks;
     };
     // Whether all keys of the sort are found. All blocks must have added theirs.
     __device__ bool has_all() const { return load_relaxed(&found.count) <= MOST_DISTINCT; }
-    // By the whole block: calls `use(key, hits)` for each key found.
-    template <u32 THREADS, class Use> __device__ void each_found(const Use &use) const {
-        constexpr u32 EACH = Found::template EACH<THREADS>;
-        Bits key[EACH];
-        u32 hits[EACH], used = found.template take_slots<THREADS>(key, hits);
-#pragma unroll
-        for (u32 e = 0; e < EACH; e++)
-            if (used >> e & 1) use(key[e], hits[e]);
-    }
     // By the whole block: the digits in which any two sorted keys differ.
     static __device__ u32 differing_digits(const Shared &s) {
         Bits differs = 0;
@@ -178,7 +170,7 @@ template <class Bits> struct DistinctKeys {
     template <u32 THREADS> __device__ void sort(Shared &s) {
         constexpr u32 EACH = Shared::ROOM / THREADS;
         collect<THREADS>(s);
-        sort_bitonic(s);
+        sort_collected<THREADS>(s);
         u32 own[EACH], sum = 0, first = threadIdx.x * EACH;
 #pragma unroll
         for (u32 e = 0; e < EACH; e++) sum += own[e] = s.hits[first + e];
@@ -196,8 +188,10 @@ template <class Bits> struct DistinctKeys {
         __syncthreads();
     }
 
-    // By all blocks, in `memory` of each: writes the `n` keys of the sort.
-    template <class Order, u32 THREADS> __device__ void write(Vector *memory, Order order, Bits *out, u64 n) const {
+    // By all blocks, in `memory` of each: writes the `n` keys of the sort. Outlined, so that it takes no registers from
+    // the passes.
+    template <class Order, u32 THREADS>
+    __device__ __noinline__ void write(Vector *memory, Order order, Bits *out, u64 n) const {
         constexpr u64 EACH = 16, STEP = EACH * THREADS;
         Bits *sorted = (Bits *)memory;
         u32 *begins = (u32 *)(sorted + MOST_DISTINCT), runs = count;
@@ -212,42 +206,49 @@ template <class Bits> struct DistinctKeys {
     }
 
   private:
-    // Copies the keys found to `s`, and behind them greatest keys without hits.
+    // Copies the keys found to `s`, and behind them greatest ones.
     template <u32 THREADS> __device__ void collect(Shared &s) const {
         if (threadIdx.x == 0) s.count = 0;
-        for (u32 i = threadIdx.x; i < 2 * BINS; i += blockDim.x) s.digits[0][i] = 0;
-        for (u32 i = threadIdx.x; i < s.ROOM; i += blockDim.x) {
-            s.keys[i] = Bits(~Bits(0));
+        for (u32 i = threadIdx.x; i < 2 * BINS; i += THREADS) s.digits[0][i] = 0;
+        for (u32 i = threadIdx.x; i < s.ROOM; i += THREADS) {
+            s.unordered[i] = Bits(~Bits(0));
             s.hits[i] = 0;
         }
         __syncthreads();
-        each_found<THREADS>([&](Bits key, u32 hits) {
+        found.template each<THREADS>([&](Bits key, u32 hits) {
             u32 at = atomicAdd(&s.count, 1);
-            s.keys[at] = key;
-            s.hits[at] = hits;
+            s.unordered[at] = key;
+            s.hits_of_unordered[at] = hits;
         });
         __syncthreads();
     }
-    // A bitonic sort (Batcher 1968). In steps of short distances each warp has items of its own.
-    static __device__ void sort_bitonic(Shared &s) {
-        u32 count = s.count;
-        for (u32 length = 2; length / 2 < count; length *= 2)
-            for (u32 distance = length / 2; distance > 0; distance /= 2) {
-                if (distance >= WARP) __syncthreads();
-                else __syncwarp();
-                for (u32 pair = threadIdx.x; 2 * pair < s.ROOM; pair += blockDim.x) {
-                    u32 low = 2 * pair - (pair & (distance - 1)),
-                        high = low ^ (distance == length / 2 ? length - 1 : distance);
-                    Bits keys[2] = {s.keys[low], s.keys[high]};
-                    u32 hits[2] = {s.hits[low], s.hits[high]};
-                    // Places without hits come last, behind a key that is as great.
-                    if (keys[1] < keys[0] || (keys[1] == keys[0] && hits[0] == 0)) {
-                        s.keys[low] = keys[1];
-                        s.keys[high] = keys[0];
-                        s.hits[low] = hits[1];
-                        s.hits[high] = hits[0];
-                    }
-                }
+    // Counts for each key the lesser ones: the barriers of a sort of fewer comparisons take longer.
+    template <u32 THREADS> static __device__ void sort_collected(Shared &s) {
+        constexpr u32 IN_VECTOR = sizeof(Vector) / sizeof(Bits), EACH = Shared::ROOM / THREADS;
+        static_assert(Shared::ROOM % THREADS == 0, "each thread has as many");
+        Bits key[EACH];
+        u32 rank[EACH], count = s.count;
+#pragma unroll
+        for (u32 e = 0; e < EACH; e++) {
+            key[e] = s.unordered[e * THREADS + threadIdx.x];
+            rank[e] = 0;
+        }
+        for (u32 k = 0; k < count; k += IN_VECTOR) {
+            Vector vector = ((const Vector *)s.unordered)[k / IN_VECTOR];
+            Bits others[IN_VECTOR];
+            memcpy(others, &vector, sizeof(Vector));
+#pragma unroll
+            for (u32 e = 0; e < EACH; e++)
+                if (e * THREADS < count)
+#pragma unroll
+                    for (u32 o = 0; o < IN_VECTOR; o++)
+                        if (others[o] < key[e]) rank[e]++;
+        }
+#pragma unroll
+        for (u32 e = 0; e < EACH; e++)
+            if (u32 i = e * THREADS + threadIdx.x; i < count) {
+                s.keys[rank[e]] = key[e];
+                s.hits[rank[e]] = s.hits_of_unordered[i];
             }
         __syncthreads();
     }

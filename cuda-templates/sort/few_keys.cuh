@@ -12,10 +12,11 @@ template <class Bits> __device__ inline u32 hash(Bits key) {
 template <u32 BITS, class Bits> __device__ inline u32 hashed(Bits key) { return hash(key) >> (32 - BITS); }
 
 // Distinct keys and their hits: a hash table with open addressing, whose tries are 1, 2, 3, ... entries apart. It lies
-// in shared memory, or in zeroed global memory for all blocks. With MOST keys it refuses new ones; threads that add at
-// the same time may exceed that. In global memory it then refuses every key, so that no thread searches a full table.
+// in shared memory, or in zeroed global memory for all blocks. In shared memory it refuses new keys if it has MOST;
+// threads that add at the same time may exceed that. In global memory it refuses a key after four tries if it has more.
 template <class Bits, u32 LOG_ENTRIES, bool IN_SHARED = true> struct alignas(16) FewKeys {
-    static constexpr u32 ENTRIES = 1 << LOG_ENTRIES, SLOTS = ENTRIES + 1, MOST = ENTRIES / 2;
+    static constexpr u32 ENTRIES = 1 << LOG_ENTRIES, SLOTS = ENTRIES + 1,
+                         MOST = (LOG_ENTRIES < LOG_DISTINCT ? ENTRIES : 1 << LOG_DISTINCT) / 2;
     // A large table refuses a key after 32 tries: random keys need a few while half of the entries are free. A
     // small one tries all, so that it holds the same keys in all blocks.
     static constexpr u32 MOST_TRIED = ENTRIES <= 256 ? ENTRIES : 32;
@@ -32,21 +33,19 @@ template <class Bits, u32 LOG_ENTRIES, bool IN_SHARED = true> struct alignas(16)
     }
     __device__ Bits key(u32 slot) const { return Bits((slot < ENTRIES ? load(stored + slot) : Bits(0)) ^ RARE); }
 
-    // By the whole block: the keys of the thread's slots, and their hits. Returns a bit for each slot with hits.
-    // All loads are issued before the first is used.
-    template <u32 THREADS> static constexpr u32 EACH = (SLOTS + THREADS - 1) / THREADS;
-    template <u32 THREADS>
-    __device__ u32 take_slots(Bits (&keys)[EACH<THREADS>], u32 (&all_hits)[EACH<THREADS>]) const {
-        u32 used = 0;
+    // By the whole block: calls `use(key, hits)` for each key.
+    template <u32 THREADS, class Use> __device__ void each(const Use &use) const {
+        constexpr u32 EACH = (SLOTS + THREADS - 1) / THREADS;
+        static_assert(EACH <= 32, "a bit for each");
+        u32 used = 0; // a bit for each slot of the thread
 #pragma unroll
-        for (u32 e = 0; e < EACH<THREADS>; e++) {
-            u32 slot = e * THREADS + threadIdx.x;
-            all_hits[e] = slot < SLOTS ? load(hits + slot) : 0;
-            keys[e] = key(slot);
+        for (u32 e = 0; e < EACH; e++)
+            if (u32 slot = e * THREADS + threadIdx.x; slot < SLOTS) used |= u32(load(hits + slot) > 0) << e;
+        // Each lane takes its own next slot, so that few lanes wait.
+        for (; used != 0; used &= used - 1) {
+            u32 slot = (__ffs(int(used)) - 1) * THREADS + threadIdx.x;
+            use(key(slot), load(hits + slot));
         }
-#pragma unroll
-        for (u32 e = 0; e < EACH<THREADS>; e++) used |= u32(all_hits[e] > 0) << e;
-        return used;
     }
     // Marks the table as incomplete: a block has keys that are not in it.
     __device__ void give_up() { atomicMax(&count, MOST + 1); }
@@ -61,10 +60,10 @@ template <class Bits, u32 LOG_ENTRIES, bool IN_SHARED = true> struct alignas(16)
         u32 entry = hashed<LOG_ENTRIES>(key);
         for (u32 tried = 1; tried <= MOST_TRIED; entry = (entry + tried++) % ENTRIES) {
             Bits here = load(stored + entry);
-            // Threads of all blocks may have filled the table by now.
-            if (!IN_SHARED && load(&count) > MOST) break;
+            // Not in each try, as loads of one count by all blocks take long.
+            if (!IN_SHARED && tried % 4 == 0 && load(&count) > MOST) break;
             if (here == 0) {
-                if (load(&count) >= MOST) break;
+                if (IN_SHARED && load(&count) >= MOST) break;
                 here = atomicCAS(stored + entry, Bits(0), x);
                 if (here == 0) atomicAdd(&count, 1);
             }
@@ -76,8 +75,8 @@ template <class Bits, u32 LOG_ENTRIES, bool IN_SHARED = true> struct alignas(16)
         return false;
     }
     // By the whole block, of an empty table, which stays empty: whether COUNT keys of each thread are looked for first
-    // in at most min(most, MOST) entries.
-    template <u32 COUNT> __device__ bool have_few(const Bits *key, u32 most) {
+    // in at most MOST entries.
+    template <u32 COUNT> __device__ bool have_few(const Bits *key) {
         u32 own = 0;
 #pragma unroll
         for (u32 i = 0; i < COUNT; i++) own += atomicAdd(hits + hashed<LOG_ENTRIES>(key[i]), 1) == 0;
@@ -90,14 +89,14 @@ template <class Bits, u32 LOG_ENTRIES, bool IN_SHARED = true> struct alignas(16)
 #pragma unroll
         for (u32 i = 0; i < COUNT; i++) store_shared(hits + hashed<LOG_ENTRIES>(key[i]), 0u);
         __syncthreads();
-        return used <= min(most, MOST);
+        return used <= MOST;
     }
-    // Adds `hits_of(i)` hits of each of COUNT keys that `rest` has a bit for. Returns the bits of those without
-    // an entry.
-    template <u32 COUNT, class Hits> __device__ u32 add_each(const Bits *key, u32 rest, const Hits &hits_of) {
+    // Adds a hit of each of COUNT keys that `rest` has a bit for. Returns the bits of those without an entry.
+    template <u32 COUNT> __device__ u32 add_each(const Bits *key, u32 rest) {
         constexpr u32 GROUP = 32 / sizeof(Bits); // looked up at once
+        static_assert(COUNT <= 32, "a bit for each");
         u32 refused = 0;
-        // First all keys where they are looked for first: most are there.
+        // First all keys where they are looked for first: most are there. A look-up in vain costs less than a branch.
 #pragma unroll
         for (u32 g = 0; g < COUNT; g += GROUP) {
             u32 entry[COUNT];
@@ -105,28 +104,23 @@ template <class Bits, u32 LOG_ENTRIES, bool IN_SHARED = true> struct alignas(16)
 #pragma unroll
             for (u32 i = g; i < g + GROUP && i < COUNT; i++) {
                 entry[i] = hashed<LOG_ENTRIES>(key[i]);
-                // A look-up in vain costs less than a branch, but not in global memory.
-                here[i] = IN_SHARED || rest & 1u << i ? load(stored + entry[i]) : Bits(0);
+                here[i] = load(stored + entry[i]);
             }
 #pragma unroll
             for (u32 i = g; i < g + GROUP && i < COUNT; i++)
                 if (rest & 1u << i && here[i] == Bits(key[i] ^ RARE) && here[i] != 0) {
-                    atomicAdd(hits + entry[i], hits_of(i));
+                    atomicAdd(hits + entry[i], 1);
                     rest &= ~(1u << i);
                 }
         }
-        // Then the others, one a step. Each lane takes its own next key, so that few lanes wait.
-        while (rest != 0) {
-            u32 next = __ffs(int(rest)) - 1, more = hits_of(0);
+        // Then the others, one a step. Each lane takes its own next key.
+        for (; rest != 0; rest &= rest - 1) {
+            u32 next = __ffs(int(rest)) - 1;
             Bits one = key[0];
 #pragma unroll
             for (u32 i = 1; i < COUNT; i++)
-                if (i == next) {
-                    one = key[i];
-                    more = hits_of(i);
-                }
-            if (!add(one, more)) refused |= 1u << next;
-            rest &= rest - 1;
+                if (i == next) one = key[i];
+            if (!add(one, 1)) refused |= 1u << next;
         }
         return refused;
     }

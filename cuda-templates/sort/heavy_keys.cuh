@@ -60,7 +60,7 @@ template <class Bits> struct alignas(16) HeavyKeys { // fewer than HEAVY_SLOTS
     }
     // By the whole block, with a probed key of each thread: all keys are heavy if they are at most
     // `most` different ones; else those with PROBE_KEYS / most hits or more, which are at most `most`. `rooms`:
-    // see `add_found`. Returns false if heavy keys do not help: more keys may be heavy than the table holds, or
+    // see `add_found`. Returns false if heavy keys do not help: as many keys may be heavy as the table holds, or
     // seven of eight keys share a slot and a quarter cannot be heavy.
     __device__ bool find(Probe &s, Bits key, u32 most, u64 n, u32 *rooms) {
         u32 least = 1; // of a heavy key's hits
@@ -78,8 +78,8 @@ template <class Bits> struct alignas(16) HeavyKeys { // fewer than HEAVY_SLOTS
             atomicAdd(slot, 1);
             s.few.clear();
             bool may_be_heavy = *slot >= least, is_refused = may_be_heavy && !s.few.add(key, 1);
-            // Of more keys than it holds, the table has others in each block.
-            if (__syncthreads_or(is_refused) || s.few.count > HEAVY_SLOTS) return false;
+            // A full table has refused a key or not, which depends on timing; its count does not.
+            if (__syncthreads_or(is_refused) || s.few.count >= HEAVY_SLOTS) return false;
             // Nearly all probed keys are frequent, and a quarter or more of all are not heavy.
             are_too_many = __syncthreads_count(*slot > 1) >= PROBE_KEYS / 8 * 7 &&
                            __syncthreads_count(may_be_heavy) <= PROBE_KEYS / 4 * 3;

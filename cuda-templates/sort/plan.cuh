@@ -1,6 +1,6 @@
 // The plan of a sort, and the count that makes that of the passes.
 //
-// `sort_count` counts a part of the keys, by digits or, while these are few, by distinct keys. The block
+// `sort_count` counts the digits of a part of the keys and, while these are few, the distinct keys. The block
 // that finishes last plans: the output from the counts, or passes by ranks (`plan_distinct`), else passes by
 // digits of the keys (`plan_passes`).
 #pragma once
@@ -59,18 +59,21 @@ __device__ inline SortedDigit sorted_digit(const SortCall &call, u32 pass) {
 // Copies of a counter, side by side: lanes with the same digit contend less often.
 constexpr u32 COPIES = 4;
 
-// Calls `use(key, left)` for all keys of a part of a range, UNROLL of a thread at a time. `left` is
-// the number of the block's keys in the batch. If it is less than THREADS * UNROLL, a thread's keys
-// are THREADS apart.
-template <u32 THREADS, u32 UNROLL, class Bits, class Use>
-__device__ inline void for_each_batch(const Bits *keys, IndexRange<u64> all, u32 part, u32 parts, const Use &use) {
-    constexpr u32 STEP = THREADS * UNROLL, IN_VECTOR = sizeof(Vector) / sizeof(Bits);
-    keys += all.first;
-    bool aligned = (u64)keys % sizeof(Vector) == 0;
-    for (u64 first = u64(part) * STEP; first < all.count; first += u64(parts) * STEP) {
-        u32 left = u32(min(all.count - first, u64(STEP)));
-        Bits key[UNROLL];
-        if (left == STEP && aligned) {
+// The batches of a part of some keys, UNROLL keys of a thread each.
+template <u32 THREADS, u32 UNROLL, class Bits> struct Batches {
+    static constexpr u32 BATCH = THREADS * UNROLL, IN_VECTOR = sizeof(Vector) / sizeof(Bits);
+    const Bits *keys;
+    u64 first, count, stride; // of the batch; of all keys; from one batch of the part to the next
+
+    __device__ Batches(const Bits *keys, IndexRange<u64> all, u32 part, u32 parts)
+        : keys(keys + all.first), first(u64(part) * BATCH), count(all.count), stride(u64(parts) * BATCH) {}
+    __device__ bool has_more() const { return first < count; }
+    __device__ void next() { first += stride; }
+    // Returns the number of the block's keys in the batch.
+    __device__ u32 load(Bits (&key)[UNROLL]) const {
+        static_assert(UNROLL % IN_VECTOR == 0, "whole vectors");
+        u32 left = u32(min(count - first, u64(BATCH)));
+        if (left == BATCH && (u64)keys % sizeof(Vector) == 0) {
 #pragma unroll
             for (u32 v = 0; v < UNROLL / IN_VECTOR; v++) {
                 Vector vector = ((const Vector *)(keys + first))[v * THREADS + threadIdx.x];
@@ -83,9 +86,11 @@ __device__ inline void for_each_batch(const Bits *keys, IndexRange<u64> all, u32
                 key[i] = at < left ? keys[first + at] : Bits(0);
             }
         }
-        use(key, left);
+        return left;
     }
-}
+    // Whether the thread has key `i` of a batch of `left` keys: if some are missing, they are THREADS apart.
+    static __device__ bool has(u32 left, u32 i) { return left == BATCH || i * THREADS + threadIdx.x < left; }
+};
 
 // Plans the passes from the counts, by one block: a warp plans each pass, where its digits begin
 // and whether one digit has all keys.
@@ -135,39 +140,31 @@ __device__ inline void plan_passes(SortPlan<PASSES> &plan, const SortCall &call,
 }
 
 // By the block that has counted last. If the distinct keys are few, it puts them in order, plans passes by ranks if
-// there is a payload, and returns true. Else it adds the hits of the table of all blocks to the histograms.
+// there is a payload, and returns true. Else it leaves the histograms of the digits as they are.
 template <u32 THREADS, bool HAS_VALUES, class Bits, u32 PASSES>
 __device__ __noinline__ bool plan_distinct(typename DistinctKeys<Bits>::Shared &s, DistinctKeys<Bits> &distinct,
                                            SortPlan<PASSES> &plan, SortCall call, IndexRange<u64> all) {
-    bool are_few = distinct.has_all();
-    if (are_few) {
-        distinct.template sort<THREADS>(s);
+    if (!distinct.has_all()) return false;
+    distinct.template sort<THREADS>(s);
+    if constexpr (HAS_VALUES) {
         // Passes by digits of the keys may be as few. (In place the number is made even later.)
-        if (HAS_VALUES)
-            are_few = distinct.differing_digits(s) > (s.count > BINS ? 2 : 1) &&
-                      distinct.ranks.template make<THREADS>(s.ranks, s.keys, s.count);
-    }
-    if (!are_few) {
-        distinct.template each_found<THREADS>([&](Bits key, u32 hits) {
-            for (u32 p = 0; p < call.passes; p++) atomicAdd(&plan.starts[p][digit_of(call, p)(key)], u64(hits));
-        });
-    } else if (HAS_VALUES) {
+        if (distinct.differing_digits(s) <= (s.count > BINS ? 2 : 1) ||
+            !distinct.ranks.template make<THREADS>(s.ranks, s.keys, s.count))
+            return false;
         for (u32 i = threadIdx.x; i < 2 * BINS; i += THREADS) plan.starts[0][i] = s.digits[0][i];
+        __threadfence();
+        __syncthreads();
     }
-    __threadfence();
-    __syncthreads();
-    if (!are_few) return false;
     if (threadIdx.x == 0) distinct.count = s.count;
     if (HAS_VALUES) plan_passes<THREADS>(plan, call, all, 2);
     return true;
 }
 
-// Whether distinct keys are counted: a shorter key has few digits anyway.
-template <class Bits> constexpr bool COUNTS_DISTINCT = sizeof(Bits) >= 4;
-// Shared memory of `sort_count`: histograms of the digits, and the block's table of distinct keys.
+// Shared memory of `sort_count`: histograms of the digits, and the block's table of distinct keys. LOG_FEW zero: only
+// digits are counted.
 template <class Bits, u32 LOG_FEW> struct Counters {
     u32 counts[(sizeof(Bits) + 1) * BINS * COPIES];
-    typename If<COUNTS_DISTINCT<Bits>, FewKeys<Bits, LOG_FEW>, NoPayload>::Type few;
+    typename If<(LOG_FEW > 0), FewKeys<Bits, LOG_FEW>, NoPayload>::Type few;
 };
 
 // The greatest LOG_FEW for which `Counters` fits in `bytes`. Twice the entries of the table of all blocks save second
@@ -178,12 +175,13 @@ template <class Bits, u32 LOG_FEW = LOG_DISTINCT + 1> constexpr u32 log_few(u64 
 }
 
 // Counts one part of the keys. The block adds keys to its table until one does not fit; from then on it counts
-// digits. `tile`: the length of a tile of the passes that sort the keys. Returns true in the block that
+// digits. At the end it counts the digits of the table's keys. `tile`: the length of a tile of the passes that sort the keys. Returns true in the block that
 // finishes last.
 template <class Order, class Bits, u32 THREADS, u32 LOG_FEW>
 __device__ bool sort_count(Counters<Bits, LOG_FEW> &s, const SortCall &call, IndexRange<u64> all, u32 tile, u32 part,
                            u32 parts) {
     constexpr u32 PASSES = sizeof(Bits) + 1, UNROLL = sizeof(Bits) == 1 ? 16 : 8;
+    constexpr bool HAS_TABLE = LOG_FEW > 0;
     typedef SortPlan<PASSES> Plan;
     __shared__ bool last;
     Plan &plan = *(Plan *)call.plan;
@@ -197,53 +195,64 @@ __device__ bool sort_count(Counters<Bits, LOG_FEW> &s, const SortCall &call, Ind
         for (u32 i = part * THREADS + threadIdx.x; i < words; i += parts * THREADS)
             call.words[0][i] = call.words[1][i] = 0;
     }
-    bool by_table = COUNTS_DISTINCT<Bits> && call.distinct != nullptr, is_first_batch = true;
-    if constexpr (COUNTS_DISTINCT<Bits>) s.few.clear();
-    __syncthreads();
     auto count = [&](u32 p, u32 d, u32 keys) { atomicAdd(s.counts + (p * BINS + d) * COPIES + copy, keys); };
-    const Bits *keys = (const Bits *)(after_buckets ? call.keys[0] : call.keys_in);
-    for_each_batch<THREADS, UNROLL>(keys, all, part, parts, [&](Bits *key, u32 left) {
-        bool whole = left == THREADS * UNROLL;
-        u32 rest = 0; // a bit for each key to be counted by digits
+    auto count_digits = [&](Bits key, u32 keys) {
+        for (u32 p = 0; p < passes; p++) count(p, digit_of(call, p)(key), keys);
+    };
+    Batches<THREADS, UNROLL, Bits> batch((const Bits *)(after_buckets ? call.keys[0] : call.keys_in), all, part, parts);
+    Bits key[UNROLL];
+    auto load = [&] {
+        u32 left = batch.load(key);
 #pragma unroll
-        for (u32 i = 0; i < UNROLL; i++) {
-            key[i] = after_buckets ? key[i] : order.to(key[i]);
-            rest |= u32(whole || i * THREADS + threadIdx.x < left) << i;
-        }
-        if constexpr (COUNTS_DISTINCT<Bits>) {
-            if (by_table && is_first_batch && whole) by_table = s.few.template have_few<UNROLL>(key, MOST_DISTINCT);
-            is_first_batch = false;
-            if (by_table) {
-                rest = s.few.template add_each<UNROLL>(key, rest, [](u32) { return 1u; });
-                by_table = !__syncthreads_or(rest);
-                if (by_table) return;
-                whole = false;
+        for (u32 i = 0; i < UNROLL; i++) key[i] = after_buckets ? key[i] : order.to(key[i]);
+        return left;
+    };
+    auto count_some = [&](auto is_there) {
+#pragma unroll
+        for (u32 i = 0; i < UNROLL; i++)
+            if (is_there(i)) count_digits(key[i], 1);
+    };
+    bool by_table = HAS_TABLE && call.distinct != nullptr;
+    if constexpr (HAS_TABLE) {
+        if (by_table) s.few.clear();
+        for (bool is_first = true; by_table && batch.has_more(); batch.next(), is_first = false) {
+            u32 left = load(), rest = 0; // a bit for each key
+            if (is_first && left == batch.BATCH && !s.few.template have_few<UNROLL>(key)) {
+                by_table = false;
+                break;
             }
-        }
 #pragma unroll
-        for (u32 p = 0; p < PASSES; p++) {
-            if (p >= passes) break;
-            Digit digit = digit_of(call, p);
-#pragma unroll
-            for (u32 i = 0; i < UNROLL; i++)
-                if (whole || rest >> i & 1) count(p, digit(key[i]), 1);
+            for (u32 i = 0; i < UNROLL; i++) rest |= u32(batch.has(left, i)) << i;
+            rest = s.few.template add_each<UNROLL>(key, rest);
+            by_table = !__syncthreads_or(rest);
+            if (!by_table) count_some([&](u32 i) { return rest >> i & 1; });
         }
-    });
-    __syncthreads();
-    if constexpr (COUNTS_DISTINCT<Bits>)
+    }
+    __syncthreads(); // the counters are clear
+    for (; batch.has_more(); batch.next()) {
+        u32 left = load();
+        if (left < batch.BATCH) count_some([&](u32 i) { return batch.has(left, i); });
+        else
+#pragma unroll
+            for (u32 p = 0; p < PASSES; p++) {
+                if (p >= passes) break;
+                Digit digit = digit_of(call, p);
+#pragma unroll
+                for (u32 i = 0; i < UNROLL; i++) count(p, digit(key[i]), 1);
+            }
+    }
+    if constexpr (HAS_TABLE)
         if (call.distinct != nullptr) {
             typename DistinctKeys<Bits>::Found &found = ((DistinctKeys<Bits> *)call.distinct)->found;
-            constexpr u32 EACH = FewKeys<Bits, LOG_FEW>::template EACH<THREADS>;
-            Bits key[EACH];
-            u32 hits[EACH], not_added = s.few.template take_slots<THREADS>(key, hits);
-            if (by_table) not_added = found.template add_each<EACH>(key, not_added, [&](u32 e) { return hits[e]; });
-#pragma unroll
-            for (u32 e = 0; e < EACH; e++)
-                if (not_added >> e & 1)
-                    for (u32 p = 0; p < passes; p++) count(p, digit_of(call, p)(key[e]), hits[e]);
-            // A block that has left its table, or whose keys found no room, makes the table of all blocks incomplete.
-            if (__syncthreads_or(!by_table || not_added != 0) && threadIdx.x == 0) found.give_up();
+            by_table = by_table && s.few.count <= MOST_DISTINCT; // more would fill the table of all blocks in vain
+            s.few.template each<THREADS>([&](Bits key, u32 hits) {
+                if (by_table) by_table = found.add(key, hits);
+                count_digits(key, hits);
+            });
+            // Without all keys of a block the table of all blocks is of no use.
+            if (__syncthreads_or(!by_table) && threadIdx.x == 0) found.give_up();
         }
+    __syncthreads();
     for (u32 i = threadIdx.x; i < passes * BINS; i += THREADS) {
         u32 sum = 0;
 #pragma unroll
@@ -255,4 +264,11 @@ __device__ bool sort_count(Counters<Bits, LOG_FEW> &s, const SortCall &call, Ind
     if (threadIdx.x == 0) last = add_acquire_release(&plan.counted, 1) == parts - 1;
     __syncthreads();
     return last;
+}
+
+// The same, outlined, so that it takes no registers from the passes.
+template <class Order, class Bits, u32 THREADS, u32 LOG_FEW>
+__device__ __noinline__ bool sort_count_outlined(Counters<Bits, LOG_FEW> &s, SortCall call, IndexRange<u64> all,
+                                                 u32 tile, u32 part, u32 parts) {
+    return sort_count<Order, Bits, THREADS>(s, call, all, tile, part, parts);
 }

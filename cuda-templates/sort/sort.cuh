@@ -1,7 +1,7 @@
 // Radix sort: the passes, the sort by one block, and the output from counts. The kernels of
 // sort/kernels.cuh of the same names call these functions.
 //
-// 1. sort_count: one read of the keys counts the digits of all passes, or few distinct keys
+// 1. sort_count: one read of the keys counts the digits of all passes, and few distinct keys
 //    (distinct_keys.cuh). The block that finishes last plans the passes: where each digit begins, and which
 //    passes are skipped.
 // 2. sort_passes: counts, then pass after pass in the same launch. Each tile ranks its keys, looks
@@ -210,10 +210,15 @@ struct PassTiles {
     }
 };
 
+// Whether distinct keys are counted. A shorter key has few digits anyway, and a tile of keys-only that is not sorted
+// sorts by some bits, so that equal ones may differ.
+template <class Tile>
+constexpr bool COUNTS_DISTINCT = sizeof(typename Tile::Shape::Bits) >= 4 && (Tile::HAS_VALUES || Tile::IS_SORTED);
+
 // A round of a pass, over all keys or those that buckets left. With a sorted tile, for keys-only by all
-// bits, the first pass is unordered. BY_RANK: by digits of a key's rank among the distinct keys. A round uses
-// the look-back words of its parity, and clears the other words for the next round.
-template <class Order, class Tile, bool BY_RANK> struct SortPass {
+// bits, the first pass is unordered. With a payload and few distinct keys the digits are those of a key's rank among
+// them. A round uses the look-back words of its parity, and clears the other words for the next round.
+template <class Order, class Tile> struct SortPass {
     typedef typename Tile::Shape::Bits Bits;
     typedef typename Tile::Shape::Value Value;
     typedef SortPlan<sizeof(Bits) + 1> Plan;
@@ -268,13 +273,15 @@ template <class Order, class Tile, bool BY_RANK> struct SortPass {
         if constexpr (!Tile::IS_SORTED) {
             Value *values_out = (Value *)(to ? call.values[1] : call.values[0]);
             if (values) values += first;
-            if constexpr (BY_RANK) {
-                const DistinctKeys<Bits> &distinct = *(const DistinctKeys<Bits> *)call.distinct;
-                const Bits *sorted = distinct.keys;
-                LoadRanks<decltype(load)> load_ranks{load, &distinct.ranks, tiles.run == 0};
-                auto put_key = [=](u64 index, Bits rank) { put(index, is_last ? sorted[rank] : rank); };
-                stable_any<Tile>(s, left, Digit{pass * DIGIT_BITS, BINS - 1}, load_ranks, put_key, values, first,
-                                 values_out, publish, receive);
+            if constexpr (COUNTS_DISTINCT<Tile>) {
+                bool by_rank = tiles.distinct > 0;
+                const DistinctKeys<Bits> *distinct = (const DistinctKeys<Bits> *)call.distinct;
+                LoadRanks<decltype(load)> load_ranks{load, by_rank && tiles.run == 0 ? &distinct->ranks : nullptr};
+                auto put_key = [=](u64 index, Bits key_or_rank) {
+                    put(index, is_last && by_rank ? distinct->keys[key_or_rank] : key_or_rank);
+                };
+                Digit digit = by_rank ? Digit{pass * DIGIT_BITS, BINS - 1} : digit_of(call, pass);
+                stable_any<Tile>(s, left, digit, load_ranks, put_key, values, first, values_out, publish, receive);
             } else {
                 stable_any<Tile>(s, left, digit_of(call, pass), load, put, values, first, values_out, publish, receive);
             }
@@ -300,34 +307,6 @@ __device__ inline u32 draw(u32 *ticket) {
     return drawn;
 }
 
-// The rounds of all passes, from the ticket `ticket` on.
-template <class Order, class Tile, bool BY_RANK>
-__device__ inline void sort_rounds(Vector *memory, const SortCall &call, PassTiles &tiles, u32 ticket) {
-    typedef SortPlan<sizeof(typename Tile::Shape::Bits) + 1> Plan;
-    Plan &plan = *(Plan *)call.plan;
-    for (;; ticket = draw(&plan.ticket)) {
-        if (!tiles.has(ticket)) {
-            __syncthreads(); // all threads have read `tiles`
-            if (threadIdx.x == 0) tiles.change_round(ticket, &plan.finished, call.parts);
-            __syncthreads();
-        }
-        if (tiles.run >= tiles.running) return;
-        SortPass<Order, Tile, BY_RANK>(call, plan, tiles).run(*(typename Tile::Shared *)memory, ticket - tiles.begin);
-        if (threadIdx.x == 0) tiles.done++;
-    }
-}
-// Ends a sort of few distinct keys: all blocks write keys-only, or run the passes by rank. Outlined, so that it takes
-// no registers from other passes.
-template <class Order, class Tile>
-__device__ __noinline__ void sort_distinct(Vector *memory, SortCall call, PassTiles &tiles, u32 ticket) {
-    typedef typename Tile::Shape::Bits Bits;
-    if constexpr (Tile::HAS_VALUES) sort_rounds<Order, Tile, true>(memory, call, tiles, ticket);
-    else
-        ((const DistinctKeys<Bits> *)call.distinct)
-            ->template write<Order, Tile::THREADS>(memory, Order{Bits(call.flip)},
-                                                   (Bits *)call.keys[0] + tiles.keys.first, tiles.keys.count);
-}
-
 // All passes. Tickets draw the work in order: parts of the keys to count, then tile after tile,
 // round after round. A block that draws a tile waits until the round before is over. What it waits
 // for was drawn before, by running blocks, so it ends however few blocks there are.
@@ -335,9 +314,11 @@ template <class Order, class Tile> __device__ void sort_passes(Vector *memory, c
     typedef typename Tile::Shape::Bits Bits;
     typedef SortPlan<sizeof(Bits) + 1> Plan;
     typedef DistinctKeys<Bits> Distinct;
-    typedef Counters<Bits, log_few<Bits>(sizeof(typename Tile::Shared))> Counting;
+    constexpr u32 LOG_FEW = COUNTS_DISTINCT<Tile> ? log_few<Bits>(sizeof(typename Tile::Shared)) : 0;
+    typedef Counters<Bits, LOG_FEW> Counting;
+    static_assert(COUNTS_DISTINCT<Tile> == (LOG_FEW > 0), "there is room for a table");
     static_assert(sizeof(typename Tile::Shared) >= sizeof(Counting) &&
-                      (!COUNTS_DISTINCT<Bits> || (sizeof(typename Tile::Shared) >= sizeof(typename Distinct::Shared) &&
+                      (!COUNTS_DISTINCT<Tile> || (sizeof(typename Tile::Shared) >= sizeof(typename Distinct::Shared) &&
                                                   sizeof(Tile::Shared::exchange) >= sizeof(RankTable))),
                   "they share memory");
     Plan &plan = *(Plan *)call.plan;
@@ -348,10 +329,11 @@ template <class Order, class Tile> __device__ void sort_passes(Vector *memory, c
     if (threadIdx.x == 0) tiles.set(all, u32((all.count + Tile::TILE - 1) / Tile::TILE), call.tiles, call.parts);
     u32 ticket = draw(&plan.ticket);
     for (; ticket < call.parts; ticket = draw(&plan.ticket)) {
-        if (!sort_count<Order, Bits, Tile::THREADS>(*(Counting *)memory, call, all, Tile::TILE, ticket, call.parts))
+        if (!sort_count_outlined<Order, Bits, Tile::THREADS>(*(Counting *)memory, call, all, Tile::TILE, ticket,
+                                                             call.parts))
             continue;
         bool is_planned = false;
-        if constexpr (COUNTS_DISTINCT<Bits>)
+        if constexpr (COUNTS_DISTINCT<Tile>)
             is_planned = call.distinct != nullptr &&
                          plan_distinct<Tile::THREADS, Tile::HAS_VALUES>(*(typename Distinct::Shared *)memory,
                                                                         *(Distinct *)call.distinct, plan, call, all);
@@ -364,12 +346,24 @@ template <class Order, class Tile> __device__ void sort_passes(Vector *memory, c
     if (threadIdx.x == 0) {
         wait_for(&plan.planned, 1);
         tiles.running = plan.running;
-        tiles.distinct = COUNTS_DISTINCT<Bits> && call.distinct != nullptr ? ((Distinct *)call.distinct)->count : 0;
+        tiles.distinct = COUNTS_DISTINCT<Tile> && call.distinct != nullptr ? ((Distinct *)call.distinct)->count : 0;
     }
     __syncthreads();
-    if constexpr (COUNTS_DISTINCT<Bits>)
-        if (tiles.distinct > 0) return sort_distinct<Order, Tile>(memory, call, tiles, ticket);
-    sort_rounds<Order, Tile, false>(memory, call, tiles, ticket);
+    if constexpr (COUNTS_DISTINCT<Tile> && !Tile::HAS_VALUES)
+        if (tiles.distinct > 0)
+            return ((const Distinct *)call.distinct)
+                ->template write<Order, Tile::THREADS>(memory, Order{Bits(call.flip)}, (Bits *)call.keys[0] + all.first,
+                                                       all.count);
+    for (;; ticket = draw(&plan.ticket)) {
+        if (!tiles.has(ticket)) {
+            __syncthreads(); // all threads have read `tiles`
+            if (threadIdx.x == 0) tiles.change_round(ticket, &plan.finished, call.parts);
+            __syncthreads();
+        }
+        if (tiles.run >= tiles.running) return;
+        SortPass<Order, Tile>(call, plan, tiles).run(*(typename Tile::Shared *)memory, ticket - tiles.begin);
+        if (threadIdx.x == 0) tiles.done++;
+    }
 }
 
 // The same, outlined.

@@ -3,31 +3,39 @@
 use super::device::{Device, agrees};
 use super::*;
 
+/// `FewKeys::RARE` of few_keys.cuh, which the hash table counts in a slot of its own.
+const RARE: u64 = 0x6a09_e667_f3bc_c908;
+
 /// Distinct keys that passes count one by one, and more of them: far apart, the least and the greatest key among
 /// them, equally frequent or not. Pairs of 4 bytes take passes at this length, others because no bucket holds a
 /// key's copies.
 fn distinct_in_passes<K: Key>(make: impl Fn(u64) -> K) {
     let mut device = or_skip!(Device::new());
     let width = K::WIDTH as usize;
-    let key = |i: u64, distinct: u64| match i % distinct {
-        0 => 0,
-        1 => u64::MAX >> (64 - width),
-        i => i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - width),
-    };
-    for (k, distinct) in [1, 2, 255, 256, 257, 999, 1000, 1001, 5000].into_iter().enumerate() {
+    for (k, distinct) in [1, 2, 255, 256, 257, 999, 1000, 1001, 1024, 1025, 5000].into_iter().enumerate() {
+        let mut values: Vec<u64> = (0..distinct).map(|_| device.rng.next() >> (64 - width)).collect();
+        (values[0], values[distinct / 2]) = (0, u64::MAX >> (64 - width));
+        if distinct > 4 {
+            // Of signed integers and of descending sorts some bits are inverted.
+            let sign = 1 << (width - 1);
+            let rare = [RARE, RARE ^ sign, !RARE, !RARE ^ sign].map(|key| key << (64 - width) >> (64 - width));
+            values[1..5].copy_from_slice(&rare);
+        }
         let n = (1 << 22) + 1 + device.rng.below(1 << 18);
         let random: Vec<u64> = (0..n).map(|_| device.rng.next()).collect();
-        let equally: Vec<K> = random.iter().map(|&x| make(key(x, distinct))).collect();
+        let equally: Vec<K> = random.iter().map(|&x| make(values[x as usize % distinct])).collect();
         agrees(&mut device, &equally, k % 2 == 1, &format!("{distinct} distinct"));
         // By the fourth power of a random number below one.
         let frequent = random.iter().map(|&x| ((x >> 11) as f64 / (1_u64 << 53) as f64).powi(4) * distinct as f64);
-        let unequally: Vec<K> = frequent.map(|i| make(key(i as u64, distinct))).collect();
+        let unequally: Vec<K> = frequent.map(|i| make(values[i as usize])).collect();
         agrees(&mut device, &unequally, k % 2 == 0, &format!("{distinct} distinct, some often"));
     }
     // The first blocks find few, and one of the last ones many.
     let n = (1 << 22) + 77;
-    let late: Vec<K> =
-        (0..n as u64).map(|i| make(if i < n as u64 - 9000 { key(device.rng.next(), 300) } else { i })).collect();
+    let values: Vec<u64> = (0..300).map(|_| device.rng.next() >> (64 - width)).collect();
+    let late: Vec<K> = (0..n)
+        .map(|i| make(if i < n - 9000 { values[device.rng.below(300)] } else { device.rng.next() >> (64 - width) }))
+        .collect();
     agrees(&mut device, &late, false, "many among the last");
 }
 
@@ -84,7 +92,10 @@ fn sanitize_distinct() {
         (0..(1 << 20) + 77).map(|_| device.rng.next() % distinct).collect::<Vec<_>>()
     };
     for distinct in [300, 1000] {
-        let keys: Vec<u32> = keys(&mut device, distinct).iter().map(|x| x.wrapping_mul(0x9e37_79b9) as u32).collect();
-        agrees(&mut device, &keys, distinct == 300, "distinct keys");
+        let keys = keys(&mut device, distinct);
+        let words: Vec<u32> = keys.iter().map(|x| x.wrapping_mul(0x9e37_79b9) as u32).collect();
+        agrees(&mut device, &words, distinct == 300, "distinct keys");
+        let long: Vec<u64> = keys.iter().map(|x| x.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
+        agrees(&mut device, &long, distinct == 300, "distinct long keys");
     }
 }

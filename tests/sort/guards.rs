@@ -137,6 +137,11 @@ fn overflow_of_a_single_step(rng: &mut Rng, width: u32) -> Vec<u64> {
     draw(rng, (1 << 23) - 77, |x| if x % 1000 == 0 { 77 } else { x >> (64 - width) })
 }
 
+/// Nearly all keys are frequent, and too few of them frequent enough for a heavy key. A frequent key fills a bucket.
+fn neither_heavy_nor_rare(rng: &mut Rng, width: u32) -> Vec<u64> {
+    draw(rng, 1 << 20, |x| (x % 170 + 1).pow(2).wrapping_mul(HASH) >> (64 - width))
+}
+
 // ---- the tables ---------------------------------------------------------------------------------
 
 /// Each edit is what the line was when it gave a wrong map.
@@ -230,6 +235,13 @@ const OF_FIXED_BUCKETS: &[Guard] = &[
         keys: power_law,
         expected: Fixed(FixedFunction::Intervals),
         fails: "Overflow, not Intervals",
+    },
+    Guard {
+        name: "keys that heavy ones do not help are left to the passes",
+        without: once("return !are_too_many;", "return true;"),
+        keys: neither_heavy_nor_rare,
+        expected: Fixed(FixedFunction::Nowhere),
+        fails: "not Nowhere",
     },
 ];
 
