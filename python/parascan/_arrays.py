@@ -192,6 +192,8 @@ _numpy_place = Place(numpy, _HOST)
 def _numpy(x):
     if isinstance(x, numpy.ma.MaskedArray):
         raise TypeError("masked arrays are not supported: fill them, or select by the mask")
+    if isinstance(x, numpy.matrix):
+        raise TypeError("matrices are not supported, as they always have two axes: take x.A")
     return _numpy_place
 
 
@@ -256,6 +258,8 @@ class Torch(Place):
         return self.xp.take_along_dim(self.movable(x), indices, axis).view(x.dtype)
 
     def common(self, x, y):
+        if x.dtype.is_floating_point != y.dtype.is_floating_point:
+            return self.xp.float64  # torch takes the type of the floats, which may round the integers
         return self.xp.promote_types(x.dtype, y.dtype)
 
     def on_host(self, x):
@@ -406,6 +410,9 @@ class Other(Place):
             x = self.xp.astype(x, dtype)  # booleans, which are exported as bytes
         return x
 
+    def copy(self, x):
+        return x  # slices of jax are copies
+
     def first(self, x, n):
         if self.namespace is None:
             raise TypeError("a result whose length depends on the items is for arrays with a namespace")
@@ -447,17 +454,25 @@ class Interface:
     def __init__(self, x):
         interface = x.__cuda_array_interface__
         self.owner = x  # its memory lives as long as this
-        if interface.get("strides") is not None:
-            raise ValueError("the array is not contiguous")
         if interface.get("mask") is not None:
             raise TypeError("masked arrays are not supported")
-        self.address, self.shape = interface["data"][0], interface["shape"]
+        self.address, self.shape = interface["data"][0], tuple(interface["shape"])
         self.dtype = numpy.dtype(interface["typestr"])
+        if interface.get("strides") is not None and not self._is_contiguous(interface["strides"]):
+            raise ValueError("the array is not contiguous")
         if self.address and (device := _native.device_of(self.address)) != 0:
             raise ValueError(f"the array is on device {device}, and only those on device 0 are supported")
         stream = interface.get("stream")
         if stream not in (None, 1):
             _native.Site(0, stream).wait()  # the array is ready on that stream
+
+    def _is_contiguous(self, strides):
+        step = self.dtype.itemsize
+        for length, stride in zip(reversed(self.shape), reversed(strides)):
+            if length > 1 and stride != step:
+                return 0 in self.shape
+            step *= length
+        return True
 
 
 _other_places = {}

@@ -190,6 +190,8 @@ def reduce(op, x, /, *, axis=None, initial=None, keepdims=False):
         return place.reshape(op.reduce(place, lines.x, lines.length, count, dtype, initial), shape)
     output = place.output((count,), dtype)
     if count > 0:
+        if op == "Last" and initial is None and lines.length == 0:
+            raise ValueError("reduce: a line is empty, and the operator has no identity")
         segments = lines.segments
         if lines.length == 0 and segments is not None:
             # Rows of no items cannot be told from no rows; segments of no items can.
@@ -267,11 +269,13 @@ def segmented_reduce(op, x, /, *, offsets=None, heads=None, keys=None, initial=N
     """The items of each segment combined under an operator.
 
     x: shape (n,). Returns an array of shape (s,) of the same dtype, for s segments. `op` is one of the names of
-    `scan`. An empty segment is the identity.
+    `scan`. An empty segment is `initial`, else the identity; "last" has none, so that without `initial` it is an
+    error on the CPU, and zero on the GPU.
 
     Segments are told by one of: `offsets`, of s + 1 ascending items of int32, int64, uint32 or uint64, where
     segment i is the items from offset i up to offset i + 1; `heads`, of n items of bool or uint8, where a
-    segment begins with each that is not zero; `keys`, of n items, where a segment is a run of equal bits.
+    segment begins with each that is not zero; `keys`, of n items, where a segment is a run of equal bits. Items
+    in no segment are not read.
 
     On the GPU it waits for the number of segments that heads or keys tell, and does not wait with offsets.
     """
@@ -343,8 +347,8 @@ def topk(x, k, /, *, axis=-1, largest=True):
     """The `k` greatest items along an axis, or the least, in order, and their indices.
 
     x: any shape. Returns `TopK(values, indices)`, with length k along the axis; indices are of int64. The order
-    is that of `sort`, so NaN is the greatest. Of equal items those with the least indices come first. It sorts
-    all items.
+    is that of `sort`, so NaN is the greatest, and -0 less than 0. Of equal items those with the least indices come
+    first. It sorts all items.
 
     On the GPU it does not wait.
     """
@@ -354,6 +358,8 @@ def topk(x, k, /, *, axis=-1, largest=True):
         raise ValueError(f"k is {k}, and the axis has {x.shape[axis]} items")
     order = argsort(x, axis=axis, descending=largest)
     indices = order[(slice(None),) * axis + (slice(k), ...)]
+    if 4 * k < x.shape[axis]:
+        indices = place.copy(indices)  # which keeps no other indices alive
     values = place.take_along(x, indices, axis)
     return TopK(values, indices)
 
@@ -526,7 +532,8 @@ def group_by(keys, values, /, op="sum"):
     """The distinct keys in ascending order, and the values of each combined under an operator.
 
     keys, values: shape (n,). Returns `Groups(keys, values)` of shape (groups,). `op` is one of the names of
-    `scan`. Values of a key are combined in their order, so sums of floats have the same bits in every run.
+    `scan`. Values of a key are combined in their order, so sums of floats have the same bits in every run. The keys
+    -0 and 0 are one group, of 0.
 
     On the GPU it waits for the number of groups.
     """
@@ -536,6 +543,8 @@ def group_by(keys, values, /, op="sum"):
     if tuple(values.shape) != tuple(keys.shape):
         raise ValueError(f"the values have the shape {tuple(values.shape)}, and the keys {tuple(keys.shape)}")
     key_dtype, dtype = keys.dtype, values.dtype
+    if "float" in name_of(key_dtype):
+        keys = keys + 0  # -0 becomes 0: the sort has them in that order, and they are one group
     keys, values = place.input(keys), place.input(values)
     sorted_keys, sorted_values = place.output(keys.shape, key_dtype), place.output(values.shape, dtype)
     arrays = keys, values, sorted_keys, sorted_values
@@ -566,6 +575,8 @@ def searchsorted(x1, x2, /, *, side="left", sorter=None):
         x2 = place.like(numpy.asarray(x2), x1)
     if isinstance(x2, float) and "float" not in name_of(x1.dtype):
         raise TypeError(f"the items are of {x1.dtype}, and the value is a float")
+    if isinstance(x2, int):
+        x2, side = _within(name_of(x1.dtype), x2, side)
     if isinstance(x2, (int, float)):
         x2 = place.full((), x2, x1.dtype)
     place.check(x2)
@@ -577,6 +588,18 @@ def searchsorted(x1, x2, /, *, side="left", sorter=None):
     output = place.output(shape, place.int64)
     place.run(_native.search, place.buffer(x1), place.buffer(x2), place.buffer(output), side == "right")
     return place.array(output)
+
+
+def _within(name, value, side):
+    """An integer that the dtype holds, and the side on which it has the place of `value` among sorted items."""
+    if "float" in name:
+        return value, side
+    least, greatest = (0, 1) if name == "bool" else (numpy.iinfo(name).min, numpy.iinfo(name).max)
+    if value > greatest:
+        return greatest, "right"
+    if value < least:
+        return least, "left"
+    return value, side
 
 
 def histogram(x, edges, /):

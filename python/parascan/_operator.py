@@ -5,7 +5,7 @@ import itertools
 import numpy
 
 from . import _native
-from ._arrays import place_of
+from ._arrays import code_of, place_of
 
 
 class Operator:
@@ -49,13 +49,20 @@ class Operator:
 
     # ---- scan and reduce of lines
 
+    def _start(self, code, initial):
+        """The initial value, else the identity, else None, for the type of this code. The errors are a kernel's."""
+        number = self.identity if initial is None else initial
+        if number is not None:
+            _native.check_value(code, number)
+        return number
+
     def scan(self, place, x, output, n, exclusive, reverse, initial):
         """Scans lines of `n` items of a contiguous array into `output`."""
-        if exclusive and initial is None:
-            initial = self.identity
+        source, target = place.buffer(x), place.buffer(output)
+        if exclusive or initial is not None:
+            initial = self._start(source[2], initial)
             if initial is None:
                 raise ValueError("the operator has no identity: an exclusive scan needs initial")
-        source, target = place.buffer(x), place.buffer(output)
         if source[1] == 0:
             return
         if place.is_host:
@@ -83,7 +90,7 @@ class Operator:
     def reduce(self, place, x, n, lines, dtype, initial):
         """The items of each line of `n` items combined."""
         if n == 0:
-            initial = self.identity if initial is None else initial
+            initial = self._start(code_of(dtype), initial)
             if initial is None:
                 raise ValueError("reduce: a line is empty, and the operator has no identity")
             return place.full((lines,), initial, dtype)
@@ -120,7 +127,7 @@ class Operator:
         a, b, c = (numpy.array(column) for column in zip(*itertools.product(items, repeat=3)))
         grouped = self._combine(self._combine(a, b), c), self._combine(a, self._combine(b, c))
         same(*grouped, "the operator is not associative", a, b, c)
-        if self.identity is not None:
+        if self._start(code_of(sample.dtype), None) is not None:
             identity = numpy.full_like(items, self.identity)
             same(self._combine(identity, items), items, "the identity is not neutral on the left", items)
             same(self._combine(items, identity), items, "the identity is not neutral on the right", items)

@@ -103,6 +103,12 @@ pub(crate) fn value(ty: Type, number: &Bound<'_, PyAny>) -> PyResult<Value> {
     Ok(integers!(I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64))
 }
 
+/// Checks that a number is an item of the type with this index in `TYPES`: the errors of [`value`].
+#[pyfunction]
+pub(crate) fn check_value(ty: usize, number: &Bound<'_, PyAny>) -> PyResult<()> {
+    value(Type::ALL[ty], number).map(drop)
+}
+
 // ---- DLPack -------------------------------------------------------------------------------------
 
 /// An array of another library, taken from its capsule. It is given back when this is dropped.

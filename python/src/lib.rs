@@ -26,7 +26,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     }
     add! {
         calls::scan calls::reduce calls::reduce_runs calls::sort calls::sort_pairs calls::argsort
-        calls::select calls::nonzero calls::partition calls::unique calls::expand search::search calls::seconds_of_a_scan site::device_of found
+        calls::select calls::nonzero calls::partition calls::unique calls::expand search::search calls::seconds_of_a_scan arrays::check_value site::device_of found
     }
     module.add("VERSION", env!("CARGO_PKG_VERSION"))?;
     module.add("TYPES", parascan::dynamic::Type::ALL.map(|ty| ty.name()))?;

@@ -2,7 +2,7 @@
 
 use crate::arrays::{Buffer, with_type};
 use crate::failed;
-use crate::site::Site;
+use crate::site::{Site, on_host};
 use parascan::cuda::Current;
 use parascan::cuda::Kernels;
 use parascan::cudarc::driver::CudaStream;
@@ -33,15 +33,12 @@ pub(crate) fn search(
         )));
     }
     match site.stream() {
-        None => {
-            py.detach(|| {
-                with_type!(sorted.ty(), T => match ranks.ty() {
-                    Type::I32 => on_host::<T, i32>(sorted, values, ranks, right),
-                    _ => on_host::<T, i64>(sorted, values, ranks, right),
-                })
-            });
-            Ok(())
-        }
+        None => on_host(py, || {
+            with_type!(sorted.ty(), T => match ranks.ty() {
+                Type::I32 => search_on_host::<T, i32>(sorted, values, ranks, right),
+                _ => search_on_host::<T, i64>(sorted, values, ranks, right),
+            })
+        }),
         Some(stream) => {
             let _current = Current::enter(stream).map_err(failed)?;
             py.detach(|| on_device(stream, sorted, values, ranks, right)).map_err(failed)
@@ -49,7 +46,7 @@ pub(crate) fn search(
     }
 }
 
-fn on_host<T: PartialOrd + Sync, I: TryFrom<usize> + Default + Send>(
+fn search_on_host<T: PartialOrd + Sync, I: TryFrom<usize> + Default + Send>(
     sorted: Buffer,
     values: Buffer,
     ranks: Buffer,

@@ -8,8 +8,9 @@ use parascan::dynamic::{Type, ViewMut};
 use parascan::{Error, Workspace};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
+use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The host, or a device's stream.
 #[pyclass(frozen)]
@@ -63,6 +64,39 @@ impl Site {
     }
 }
 
+/// Runs `call` on the host without the GIL.
+///
+/// # Errors
+/// `RuntimeError` if a forked process gets no threads.
+pub(crate) fn on_host<R: Send>(py: Python<'_>, call: impl FnOnce() -> R + Send) -> PyResult<R> {
+    Ok(match pool_of_fork()? {
+        None => py.detach(call),
+        Some(pool) => py.detach(|| pool.install(call)),
+    })
+}
+
+/// The threads of a forked process, or `None` in the process of the first call, which uses rayon's own. A fork has
+/// none of the threads of its parent, and would wait for them for ever.
+fn pool_of_fork() -> PyResult<Option<Arc<ThreadPool>>> {
+    static FIRST: OnceLock<u32> = OnceLock::new();
+    static POOL: Mutex<Option<(u32, Arc<ThreadPool>)>> = Mutex::new(None);
+    let process = std::process::id();
+    if *FIRST.get_or_init(|| process) == process {
+        return Ok(None);
+    }
+    let mut kept = locked(&POOL);
+    if let Some((of, pool)) = &*kept {
+        if *of == process {
+            return Ok(Some(pool.clone()));
+        }
+    }
+    let pool = ThreadPoolBuilder::new().build().map_err(|e| PyRuntimeError::new_err(e.to_string()))?;
+    let pool = Arc::new(pool);
+    // The pool of a parent that is a fork too is not dropped: its threads do not exist here.
+    std::mem::forget(kept.replace((process, pool.clone())));
+    Ok(Some(pool))
+}
+
 /// The device whose memory has this address.
 #[pyfunction]
 pub(crate) fn device_of(address: usize) -> PyResult<i32> {
@@ -91,7 +125,7 @@ impl Site {
         py: Python<'_>,
         call: impl Fn(Option<&mut Workspace>) -> Result<R, Error> + Sync,
     ) -> PyResult<R> {
-        let Some(stream) = &self.stream else { return py.detach(|| call(None)).map_err(failed) };
+        let Some(stream) = &self.stream else { return on_host(py, || call(None))?.map_err(failed) };
         let _current = Current::enter(stream).map_err(failed)?;
         let Some(allocate) = &self.allocate else {
             let run = || call(Some(&mut Workspace::new(stream)));

@@ -1,5 +1,7 @@
 """Every function on numpy arrays, compared with numpy."""
 
+import os
+import signal
 import sys
 import threading
 
@@ -111,8 +113,10 @@ def test_nothing_to_reduce():
     same(parascan.reduce("min", np.zeros(0, "int8")), np.asarray(127, "int8"))
     same(parascan.reduce("product", np.zeros((0, 4), "int16"), axis=0), np.ones(4, "int16"))
     same(parascan.reduce("sum", np.zeros((0, 4)), axis=1), np.zeros(0))
-    with pytest.raises(ValueError, match="empty"):
-        parascan.reduce("last", np.zeros(0))
+    same(parascan.reduce("last", np.zeros((0, 0)), axis=1), np.zeros(0))
+    for x in (np.zeros(0), np.zeros((3, 0))):
+        with pytest.raises(ValueError, match="empty"):
+            parascan.reduce("last", x, axis=-1)
 
 
 def test_bool():
@@ -260,6 +264,12 @@ def test_group_by(op, twin):
     same(totals, np.array([of(values[keys == key]) for key in groups]))
 
 
+def test_group_by_both_zeros():
+    groups, values = parascan.group_by(np.array([0.0, -0.0, 1.0]), np.array([1, 2, 3]), "last")
+    same(groups, np.array([0.0, 1.0]))
+    same(values, np.array([2, 3]))
+
+
 # ---- search
 
 
@@ -282,6 +292,10 @@ def test_searchsorted_scalars():
     for value, typed in ((0.1, np.float32(0.1)), (np.float32(0.1),) * 2, (np.float64(0.1),) * 2):
         for side in ("left", "right"):
             same(parascan.searchsorted(x, value, side=side), np.int64(np.searchsorted(x, typed, side)))
+    for dtype, value in (("int8", 300), ("int8", -129), ("uint8", -1), ("uint64", 1 << 64), ("bool", 2), ("bool", -1)):
+        x = np.array([0, 1], dtype)
+        for side in ("left", "right"):
+            same(parascan.searchsorted(x, value, side=side), np.int64(2 if value > 0 else 0))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "uint8"])
@@ -312,6 +326,19 @@ def test_memory_of_few_selected():
     x = np.zeros(1000)
     x[:5] = 1
     assert parascan.compact(x).base is None  # not a view of memory for 1000
+    assert parascan.topk(x, 5).indices.base is None
+
+
+def test_calls_in_a_forked_process():
+    x = random(1 << 22, "float32")
+    expected = parascan.sort(x)  # starts the threads of this process
+    process = os.fork()
+    if process == 0:
+        signal.alarm(60)
+        agrees = all(np.array_equal(parascan.sort(x), expected, equal_nan=True) for _ in range(2))
+        found = parascan.searchsorted(expected[np.isfinite(expected)], x)
+        os._exit(0 if agrees and found.shape == x.shape else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
 
 
 def test_other_threads_run_meanwhile():
@@ -360,6 +387,7 @@ def test_threads():
         (TypeError, lambda: parascan.sort(np.zeros(3, ">f8"))),
         (TypeError, lambda: parascan.sort(np.array(["a"]))),
         (TypeError, lambda: parascan.sort(np.ma.masked_array([1, 2], [0, 1]))),
+        (TypeError, lambda: parascan.compact(np.matrix([[1, 0], [0, 2]]))),
         (TypeError, lambda: parascan.scan("and", np.zeros(3))),
         (TypeError, lambda: parascan.scan("sum", np.zeros(3), initial="one")),
         (TypeError, lambda: parascan.compact(np.zeros(3), np.zeros(3))),
@@ -384,6 +412,7 @@ def test_threads():
         (ValueError, lambda: parascan.histogram(np.zeros(3), np.zeros(1))),
     ],
 )
+@pytest.mark.filterwarnings("ignore:the matrix subclass")
 def test_errors(error, call):
     with pytest.raises(error):
         call()

@@ -52,6 +52,14 @@ def test_errors():
         parascan.scan(first, np.zeros(3), exclusive=True)
     with pytest.raises(ValueError, match="empty"):
         parascan.reduce(first, np.zeros(0))
+    ones = np.ones(3, "int8")
+    for error, number in ((TypeError, 2.5), (TypeError, "one"), (OverflowError, 300)):
+        with pytest.raises(error):
+            parascan.scan(gcd, ones, initial=number)
+        with pytest.raises(error):
+            parascan.reduce(parascan.Operator("a + b", np.add, identity=number), ones[:0])
+        with pytest.raises(error):
+            parascan.Operator("a + b", np.add, identity=number).check(ones)
     with pytest.raises(TypeError):
         parascan.segmented_scan(first, np.zeros(3), offsets=np.array([0, 3]))
     with pytest.raises(ValueError, match="two arrays"):
