@@ -61,8 +61,7 @@ fn refused(reason: impl Display) -> Error {
 /// back.
 ///
 /// On a device the other library frees the memory in an order of its own, which the protocol leaves
-/// open. So drop the tensor when the stream is past the calls with it, unless the other library works
-/// on the same stream.
+/// open: see [`import`](Tensor::import).
 pub struct Tensor<M: ManagedTensorBase> {
     tensor: Managed<M>,
     ty: Type,
@@ -84,8 +83,7 @@ unsafe impl<M: ManagedTensorBase> Sync for Tensor<M> {}
 impl<M: ManagedTensorBase> Tensor<M> {
     /// Takes a tensor of another library. Copies nothing and does not wait.
     ///
-    /// Calls with the items of a tensor on a device run on `stream`, on which the tensor is ready: the
-    /// stream that was named to the producer.
+    /// `stream` is the one that was named to the producer, on which the tensor is ready.
     ///
     /// # Errors
     /// [`Error::Tensor`] for a type or a device that is not in the [table](crate::dlpack), items that
@@ -96,6 +94,8 @@ impl<M: ManagedTensorBase> Tensor<M> {
     /// - The tensor is one of a producer that keeps the protocol: its items lie where it says.
     /// - Its items are initialised. Nothing writes them while a [`view`](Tensor::view) is used, and
     ///   nothing accesses them while a [`view_mut`](Tensor::view_mut) is.
+    /// - Calls with the items of a tensor on a device run on `stream`, or on one that waits for it. The tensor
+    ///   is dropped when they are done, unless its producer works on the same stream.
     pub unsafe fn import(tensor: Managed<M>, stream: Option<&Arc<CudaStream>>) -> Result<Tensor<M>, Error> {
         let valid = tensor.validate().map_err(refused)?;
         let (ty, device) = (type_of(valid.dtype())?, valid.device());
@@ -244,9 +244,14 @@ impl Drop for Exported {
             Before::Nothing => true,
         };
         let array = self.array.take();
-        if !is_ordered {
+        if is_ordered {
+            drop(array);
+        } else {
             std::mem::forget(array); // It may be in use: better that it stays.
         }
+        // Before `current`, as the last owner of a stream leaves its context current.
+        self.before = Before::Nothing;
+        drop(stream);
     }
 }
 
@@ -276,8 +281,8 @@ pub fn export<M: ManagedTensorBase>(
 /// stream of the thread, greater numbers are the handle of a stream, -1 asks for no order, and 0 is
 /// ambiguous. An array in host memory has no stream, and takes any number.
 ///
-/// A stream that is not the legacy default one may end before the tensor does. So the memory is freed when all
-/// work of the device has ended, and dropping the tensor waits for that.
+/// A stream that is not the legacy default one may end before the tensor does, and with -1 none is named. Then the
+/// memory is freed when all work of the device has ended, and dropping the tensor waits for that.
 ///
 /// # Errors
 /// Those of [`export`]; [`Error::Tensor`] also for 0 and for numbers below -1.
@@ -295,7 +300,7 @@ pub unsafe fn export_to<M: ManagedTensorBase>(
     // SAFETY: a live stream, by the caller. The driver takes 1 and 2 for the default streams.
     let stream_of = |number: isize| unsafe { stream.context().wrap_borrowed_stream(number as CUstream) };
     match number {
-        Some(-1) => export(array, shape, None),
+        Some(-1) => export_before(array, shape, None, Before::Device),
         Some(number @ ..=0) => Err(refused(format_args!("{number} is not a stream of a CUDA device"))),
         None | Some(1) => export(array, shape, Some(&stream_of(1))),
         Some(number) => export_before(array, shape, Some(&stream_of(number)), Before::Device),
@@ -314,6 +319,7 @@ fn export_before<M: ManagedTensorBase>(
         return Err(Error::Length { primitive: NAME, input, output });
     }
     let ty = array.ty();
+    let _current = array.view().stream().map(|_| Current::keep()).transpose()?;
     // First: it makes the array's stream wait for uses on other streams.
     let data = array.address();
     let device = match array.view().stream() {

@@ -62,7 +62,8 @@ pub fn segment_sum<D1: Dim>(x: &Tensor, offsets: &Tensor, dim: D1) -> Result<Ten
     shape.push(bounds - 1);
     let flat = x.flatten_all()?;
     let sums = match rows {
-        0 => flat,
+        // No segment of no items: only the errors of the types are left.
+        0 => flat.apply_op2(&offsets.narrow(0, 0, 1)?.zeros_like()?, Custom(SegmentSum))?,
         1 => flat.apply_op2(&offsets, Custom(SegmentSum))?,
         _ => {
             // Between the last segment of a row and the first one of the next lies one more, also after
@@ -120,7 +121,7 @@ impl Binary for SegmentSum {
 /// The first item of the axis is a head.
 pub(crate) fn sums_at_heads(x: &Tensor, heads: &Tensor, dim: usize) -> Result<Tensor> {
     let (x, heads) = (to_last(x, dim)?, to_last(heads, dim)?);
-    let sums = x.apply_op2_no_bwd(&heads, &Custom(SumFromHere))?;
+    let sums = x.apply_op2(&heads, Custom(SumFromHere))?;
     from_last(&heads.where_cond(&sums, &sums.zeros_like()?)?, dim)
 }
 

@@ -79,7 +79,8 @@ pub(crate) fn to_u32(n: usize) -> Result<u32> {
 /// is the length of the result.
 ///
 /// # Errors
-/// A dtype without kernels ([the table](crate#types)), a mask of another dtype or shape, and parascan's.
+/// A dtype without kernels ([the table](crate#types)), a mask of another dtype or shape, and parascan's; a
+/// gradient of 2^32 items or more.
 ///
 /// ```
 /// use candle_core::{Device, Tensor};
@@ -110,6 +111,7 @@ impl Binary for Masked {
     }
 
     fn gradient(&self, _: &Tensor, mask: &Tensor, grad: &Tensor) -> Result<Tensor> {
+        to_u32(grad.elem_count())?;
         let selected = mask.ne(0_u8)?.to_dtype(DType::U32)?;
         // Selected items count from 1, and the others take the zero before the gradients.
         let places = (cumsum(&selected, 0)? * selected)?;

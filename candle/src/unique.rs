@@ -28,10 +28,10 @@ use parascan::{Max, Min, reduce};
 /// ```
 pub fn unique(x: &Tensor) -> Result<(Tensor, Tensor)> {
     let x = x.flatten_all()?.contiguous()?;
-    if x.elem_count() == 0 {
-        return Ok((x.clone(), no_indices(&[0], x.device())?));
-    }
     let sorted = sorted(&x)?;
+    if x.elem_count() == 0 {
+        return Ok((sorted, no_indices(&[0], x.device())?));
+    }
     let (begins, lengths) = runs(&sorted)?;
     Ok((sorted.index_select(&begins, 0)?, lengths))
 }

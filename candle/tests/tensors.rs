@@ -580,6 +580,9 @@ fn bad_arguments() -> Result<()> {
             let other = Tensor::zeros(3, dtype, &device)?;
             says(cumsum(&other, 0).map(drop), &format!("unsupported dtype {dtype:?} for op cumsum"));
             says(sort(&other, 0, false).map(drop), &format!("unsupported dtype {dtype:?} for op argsort"));
+            let none = Tensor::zeros((0, 3), dtype, &device)?;
+            says(unique(&none).map(drop), "unsupported dtype");
+            says(segment_sum(&none, &Tensor::new(&[0_u32, 3], &device)?, 1).map(drop), "unsupported dtype");
         }
         says(cumsum(&x, 2).map(drop), "out of range");
         says(sort(&x, 7, true).map(drop), "out of range");

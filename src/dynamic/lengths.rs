@@ -138,7 +138,7 @@ impl Offsets<'_> {
         let mut total = Array::beside(OFFSETS, Type::U64, 1, &sizes, on)?;
         self.run_into(sizes, starts.view_mut(), total.view_mut())?;
         let total = total.count()?;
-        with_index!(OFFSETS, STARTS, offsets, O => counted::<O>(OFFSETS, total))?;
+        with_index!(OFFSETS, STARTS, offsets, O => counted::<O>(OFFSETS, total, starts.view().stream().is_some()))?;
         Ok(starts)
     }
 
