@@ -104,7 +104,7 @@ impl<S: Size, O: Index, W> Offsets<S, O, W> {
         self.dispatch_as::<X::Place>(NAME, view, X::Place::view_mut(&mut starts), X::Place::view_mut(&mut total))?;
         let starts = X::Place::shorten(NAME, starts, n + 1)?;
         let sizes = <X::Place as Holds<S>>::copy_of(view, n, stream.as_ref())?;
-        let total = counted::<O>(NAME, X::Place::read::<1>(&total)?[0])?;
+        let total = counted::<O>(NAME, X::Place::read::<1>(&total)?[0], X::Place::ON_DEVICE)?;
         Ok(Allocation { buffer: <X::Place as Holds<T>>::zeroed(total, stream.as_ref())?, sizes, starts })
     }
 }

@@ -57,7 +57,7 @@ pub fn compact<T: Pod>() -> Compact<T> {
 ///
 /// **A count greater than the output's length means that the output was too short.** On the device
 /// nothing is written past its end then. On the host the call returns [`Error::Size`] and writes
-/// nothing. Items of the output beyond the count are not changed.
+/// nothing. Items of the output beyond the count are not changed; in place their values are unspecified.
 ///
 /// # Cost
 /// For n items of b bytes, of which m are selected:
@@ -468,8 +468,8 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
             }
             (None, ViewMut::Host(data)) => {
                 assert!(L::ON_HOST);
+                self.choice.selectors(self.name, data.len())?;
                 let n = counted(self.name, self.site.count(), data.len())?;
-                self.choice.selectors(self.name, n)?;
                 long_enough(self.name, "the count", count.len(), 1)?;
                 let items = data.as_mut_ptr();
                 let same = host::Column::array(items.cast_const(), items);
@@ -553,8 +553,10 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
 
     fn host<'a, L: Place>(&self, n: usize, capacity: usize, count: &'a mut [u64]) -> Result<OnHost<'a>, Error>
     where
+        C: Chosen<T, L>,
         S: Site<L>,
     {
+        self.choice.selectors(self.name, n)?;
         let n = counted(self.name, self.site.count(), n)?;
         Ok(OnHost { primitive: self.name, n, complement: self.complement, append: self.append, capacity, count })
     }

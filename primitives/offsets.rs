@@ -166,7 +166,7 @@ impl<S: Size, O: Index, W: AnySite> Offsets<S, O, W> {
         let mut starts = X::Place::allocate::<O>(NAME, n, stream.as_ref())?;
         let mut total = X::Place::allocate::<u64>(NAME, 1, stream.as_ref())?;
         self.dispatch::<X::Place>(view, X::Place::view_mut(&mut starts), X::Place::view_mut(&mut total))?;
-        counted::<O>(NAME, X::Place::read::<1>(&total)?[0])?;
+        counted::<O>(NAME, X::Place::read::<1>(&total)?[0], X::Place::ON_DEVICE)?;
         Ok(starts)
     }
 
@@ -276,13 +276,14 @@ pub(super) fn prepare<S: Size, O: Index>(is_counted: bool, n: usize, workspace: 
     workspace.reserve(NAME, words, 0).map(|_| ())
 }
 
-/// Checks a total that was read from the device.
+/// Checks a total that a call has written.
 ///
 /// # Errors
 /// [`Error::Overflow`] if `O` does not hold it.
-pub(crate) fn counted<O: Index>(primitive: &'static str, total: usize) -> Result<usize, Error> {
+pub(crate) fn counted<O: Index>(primitive: &'static str, total: usize, on_device: bool) -> Result<usize, Error> {
     let found = total as u64;
-    if found > <O as cpu::Size>::MOST || found == u64::MAX {
+    // The device writes the greatest number for a total that a `u64` does not hold; the host returns the error.
+    if found > <O as cpu::Size>::MOST || (on_device && found == u64::MAX) {
         return Err(overflow::<O>(primitive, Some(found)));
     }
     Ok(total)

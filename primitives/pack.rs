@@ -150,7 +150,7 @@ impl<T: Pod + Send + Sync, O: Index, W> Pack<T, O, W> {
         let mut starts = X::Place::allocate::<O>(NAME, sizes.len() + 1, stream.as_ref())?;
         let mut total = X::Place::allocate::<u64>(NAME, 1, stream.as_ref())?;
         self.find::<X::Place, S>(sizes, X::Place::view_mut(&mut starts), X::Place::view_mut(&mut total))?;
-        let total = counted::<O>(NAME, X::Place::read::<1>(&total)?[0])?;
+        let total = counted::<O>(NAME, X::Place::read::<1>(&total)?[0], X::Place::ON_DEVICE)?;
         let mut output = items.allocate(NAME, total, stream.as_ref())?;
         let mut to = X::view_owned(&mut output);
         if let ViewMut::Device(memory) = &mut to {

@@ -210,6 +210,7 @@ impl<T: Pod + Send + Sync, C, S> Partition<T, C, S> {
         if let View::Host(from) = items {
             assert!(L::ON_HOST);
             let rejected = rejected.as_mut().map(|rejected| rejected.host());
+            self.choice.selectors(NAME, from.len())?;
             let n = counted(NAME, self.site.count(), from.len())?;
             return self.on_host::<L>(&from[..n], selected.host(), rejected, count.host());
         }
@@ -244,10 +245,9 @@ impl<T: Pod + Send + Sync, C, S> Partition<T, C, S> {
         C: Chosen<T, L>,
     {
         let (n, from) = (items.len(), items.as_ptr());
-        self.choice.selectors(NAME, n)?;
         long_enough(NAME, "the count", count.len(), 1)?;
         let capacities = [selected.len(), rejected.as_ref().map_or(n, |rejected| rejected.len())];
-        // SAFETY: a view of the items; `selectors` has checked the lengths.
+        // SAFETY: a view of the items; `dispatch` has checked the lengths of the selectors.
         let choice = unsafe { self.choice.on_host(from) };
         // The recorded items move, whatever the choice would select in a second reading.
         let recorded = if rejected.is_none() || capacities.iter().any(|&capacity| capacity < n) {

@@ -111,6 +111,7 @@ impl<Op: Operator<T>, T: Element, S> Reduce<Op, T, S> {
 /// |---|---|
 /// | [`Error::Size`] | flags, bits, keys or count too short; keys' output shorter than the results' |
 /// | [`Error::Size`] on the host | an output that is too short |
+/// | [`Error::OutOfMemory`] on the host | no memory for the list of segments |
 /// | [`Error::ItemSize`] on the device | keys of no bytes, or of more than 16 |
 /// | [`Error::TooLong`] on the device | more tiles than a grid has blocks |
 /// | as for a [`Reduce`] | element, device, context, capture, driver, compiler |
@@ -252,7 +253,7 @@ impl<Op: Operator<T>, T: Element, C, S> RunReduce<Op, T, C, S> {
             View::Host(input) => {
                 assert!(P::ON_HOST);
                 let input = &input[..counted(NAME, self.site.count(), input.len())?];
-                let begins = cpu::segmented::begins(&self.cut.heads(), input.len());
+                let begins = cpu::segmented::begins(NAME, &self.cut.heads(), input.len())?;
                 let (segments, output) = (begins.len() - 1, output.host());
                 long_enough(NAME, "the output", output.len(), segments)?;
                 let ends = cpu::segmented::ByOffsets(&begins[..]);

@@ -389,9 +389,9 @@ impl<Op: Operator<T>, T: Element> Scan<Op, T> {
     /// Scans `n` items at device addresses, on a stream of the driver's. Does not wait.
     ///
     /// `scratch` is `scratch_bytes` long, and its address a multiple of 16. Scratch memory must be
-    /// zero before its first use, except for [`Strategy::Hierarchical`]. Every scan leaves it zero,
-    /// unless it returns an error: then it must be zeroed again. Load the kernels by a first call
-    /// outside of a graph capture.
+    /// zero before its first use, except for [`Strategy::Hierarchical`]. Every scan by another strategy
+    /// leaves it zero, unless it returns an error. After an error, and after a hierarchical scan, it must
+    /// be zeroed again. Load the kernels by a first call outside of a graph capture.
     ///
     /// # Errors
     /// [`Error::Scratch`] if the scratch memory is too small or misaligned, and those of the driver

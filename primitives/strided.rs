@@ -407,10 +407,12 @@ impl Copy {
             (View::Host(from), ViewMut::Host(to)) => {
                 // Rows that are worth a thread's start.
                 let least = (1 << 16) / columns + 1;
-                from.par_chunks(stride)
-                    .zip(to.par_chunks_mut(stride_to))
-                    .with_min_len(least)
-                    .for_each(|(from, to)| to[..columns].copy_from_slice(&from[..columns]));
+                let copy = |(from, to): (&[T], &mut [T])| to[..columns].copy_from_slice(&from[..columns]);
+                if rows < 2 * least {
+                    from.chunks(stride).zip(to.chunks_mut(stride_to)).for_each(copy);
+                } else {
+                    from.par_chunks(stride).zip(to.par_chunks_mut(stride_to)).with_min_len(least).for_each(copy);
+                }
                 Ok(())
             }
             (View::Device(from), ViewMut::Device(to)) => {

@@ -474,7 +474,7 @@ pub(crate) fn room_on_host<T>(primitive: &'static str, n: usize) -> Result<Vec<T
     Ok(room)
 }
 
-fn out_of_memory<T>(primitive: &'static str, n: usize) -> Error {
+pub(crate) fn out_of_memory<T>(primitive: &'static str, n: usize) -> Error {
     Error::OutOfMemory { primitive, n, size: size_of::<T>() }
 }
 

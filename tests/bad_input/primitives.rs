@@ -23,6 +23,9 @@ fn on_the_host() {
     let (x, mut to, mut count) = ([3, 1, 4, 1, 5], [7; 5], [9]);
     let kept = compact::<i32>().keep(Above(2));
     assert_size(compact::<i32>().flags(&[1, 0, 1]).run(&x), "compact", "the flags", 3, 5);
+    // As on the device, where the host does not know the number.
+    assert_size(compact::<i32>().flags(&[1, 0, 1]).len(&[2]).run(&x), "compact", "the flags", 3, 5);
+    assert_size(partition::<i32>().flags(&[1, 0, 1]).len(&[2]).run(&x), "partition", "the flags", 3, 5);
     assert_size(compact::<i32>().bits::<u32, _>(&[]).run(&x), "compact", "the bits, in words,", 0, 1);
     let long = vec![1; 65];
     assert_size(compact::<i32>().bits::<u64, _>(&[1]).run(&long), "compact", "the bits, in words,", 1, 2);

@@ -114,6 +114,7 @@ fn what_does_not_fit() {
         assert!(matches!(offsets::<u64, u64>().run(&wide), Err(Error::Overflow { .. })));
         assert!(matches!(offsets::<u64, u64>().align(8).run(&single), Err(Error::Overflow { .. })));
         assert!(offsets::<u64, u64>().run(&single).is_ok());
+        assert_eq!(offsets::<u64, u64>().run(&[u64::MAX]).ok(), Some(vec![0]));
         let Some(stream) = &device else { continue };
         let [wide, single] = [wide, single].map(|sizes| stream.clone_htod(&sizes).unwrap());
         let narrow = stream.clone_htod(&narrow).unwrap();

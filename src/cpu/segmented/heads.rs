@@ -1,7 +1,9 @@
 //! Heads: the items with which segments begin, as bits.
 
 use super::super::compact::{answers_as_bits, low_bits};
+use crate::Error;
 use crate::cpu::offsets::Offset;
+use crate::memory::{out_of_memory, room_on_host};
 use bytemuck::Pod;
 use std::ops::{ControlFlow, Range};
 
@@ -165,12 +167,15 @@ const LIST: usize = 256;
 
 /// The items with which segments of `n` items begin, the first item among them, and then `n`. All
 /// threads search.
-pub(crate) fn begins(heads: &dyn Heads, n: usize) -> Vec<u64> {
+///
+/// # Errors
+/// [`Error::OutOfMemory`].
+pub(crate) fn begins(primitive: &'static str, heads: &dyn Heads, n: usize) -> Result<Vec<u64>, Error> {
     use rayon::iter::{IntoParallelIterator, ParallelIterator};
     /// Items that are worth a thread's start: some blocks of words.
     const PART: usize = crate::cpu::threshold(1 << 18);
     let part = |k: usize| {
-        let (mut begins, mut words) = (Vec::new(), [0; WORDS]);
+        let (mut begins, mut words) = (Vec::<u64>::new(), [0; WORDS]);
         let end = n.min((k + 1) * PART);
         for from in (k * PART..end).step_by(WORDS * WORD) {
             let marked = mark(heads, from..end, &mut words);
@@ -178,22 +183,24 @@ pub(crate) fn begins(heads: &dyn Heads, n: usize) -> Vec<u64> {
                 words[0] |= 1;
             }
             for (base, mut word) in (from as u64..).step_by(WORD).zip(words[..marked].iter().copied()) {
+                let more = word.count_ones() as usize;
+                begins.try_reserve(more).map_err(|_| out_of_memory::<u64>(primitive, begins.len() + more))?;
                 while word != 0 {
                     begins.push(base + u64::from(word.trailing_zeros()));
                     word &= word - 1;
                 }
             }
         }
-        begins
+        Ok(begins)
     };
     let parts: Vec<_> = match n {
-        ..=PART => vec![part(0)],
-        _ => (0..n.div_ceil(PART)).into_par_iter().map(part).collect(),
+        ..=PART => vec![part(0)?],
+        _ => (0..n.div_ceil(PART)).into_par_iter().map(part).collect::<Result<_, _>>()?,
     };
-    let mut begins = Vec::with_capacity(parts.iter().map(Vec::len).sum::<usize>() + 1);
+    let mut begins = room_on_host(primitive, parts.iter().map(Vec::len).sum::<usize>() + 1)?;
     parts.into_iter().for_each(|part| begins.extend(part));
     begins.push(n as u64);
-    begins
+    Ok(begins)
 }
 
 /// Calls `piece(items, begins)` for each piece of a tile of `n` items, in order or backwards, until

@@ -32,6 +32,18 @@ impl Histograms {
         // SAFETY: the caller's.
         unsafe { std::slice::from_raw_parts_mut(self.counters.add(histogram * bins + from), to - from) }
     }
+
+    /// The first `counters` counters from a histogram on, which may be uninitialised before, as zeros.
+    ///
+    /// # Safety
+    /// As for `slice`.
+    unsafe fn zeroed<'a>(self, histogram: usize, bins: usize, counters: usize) -> &'a mut [u32] {
+        // SAFETY: the caller's.
+        unsafe {
+            self.counters.add(histogram * bins).write_bytes(0, counters);
+            self.slice(histogram, bins, 0, counters)
+        }
+    }
 }
 
 impl<K: Bits, P: Payload> Engine<K, P> {
@@ -67,7 +79,7 @@ impl<K: Bits, P: Payload> Engine<K, P> {
             each(threads, threads, &|_, p| {
                 let keys = part(n, threads, p);
                 let first = p * Self::HISTOGRAMS;
-                let counters = histograms.slice(first, Self::BINS, 0, Self::HISTOGRAMS * Self::BINS);
+                let counters = histograms.zeroed(first, Self::BINS, Self::HISTOGRAMS * Self::BINS);
                 self.count_keys(std::slice::from_raw_parts(self.at(from, keys.start).keys, keys.len()), counters);
             });
 
@@ -105,7 +117,6 @@ impl<K: Bits, P: Payload> Engine<K, P> {
     fn count_keys(self, keys: &[K], counters: &mut [u32]) {
         const BLOCK: usize = 64;
         assert_eq!(counters.len(), Self::HISTOGRAMS * Self::BINS);
-        counters.fill(0);
         let (blocks, rest) = keys.as_chunks::<BLOCK>();
         for keys in blocks {
             // A loop of its own, which becomes vector instructions.

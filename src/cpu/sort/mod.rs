@@ -400,6 +400,18 @@ impl Counts {
         // SAFETY: the caller's.
         unsafe { std::slice::from_raw_parts_mut(self.0.add(part << digit.width), 1 << digit.width) }
     }
+
+    /// The same, which may be uninitialised before, as zeros.
+    ///
+    /// # Safety
+    /// As for `part`.
+    unsafe fn zeroed<'a, K>(self, part: usize, digit: Digit<K>) -> &'a mut [usize] {
+        // SAFETY: the caller's.
+        unsafe {
+            self.0.add(part << digit.width).write_bytes(0, 1 << digit.width);
+            self.part(part, digit)
+        }
+    }
 }
 
 /// Keys and their values.
@@ -579,7 +591,7 @@ impl<K: Bits, P: Payload> Engine<K, P> {
             team.each(parts.count, &|_, p| {
                 // SAFETY: the caller's; each part has a histogram of its own.
                 let bits = unsafe {
-                    let (items, counts) = (parts.items(p), parts.counts.part(p, digit));
+                    let (items, counts) = (parts.items(p), parts.counts.zeroed(p, digit));
                     match digit.kind {
                         TOP_BITS => self.digit_histogram::<TOP_BITS>(from, items, digit, first, counts),
                         RANGE => self.digit_histogram::<RANGE>(from, items, digit, first, counts),

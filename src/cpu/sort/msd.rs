@@ -138,7 +138,6 @@ impl<K: Bits, P: Payload> Engine<K, P> {
         counts: &mut [usize],
     ) -> K {
         const BLOCK: usize = 64;
-        counts.fill(0);
         let mask = counts.len() - 1;
         // SAFETY: the caller's.
         let keys = unsafe { std::slice::from_raw_parts(from.keys.add(items.start), items.len()) };
