@@ -180,13 +180,15 @@ __device__ inline void store_column(const Vector *stage, Item *to, u64 begin, u6
         store_front(stage, (Granule *)(to + begin), u32(min(u64(count), capacity - begin)) * GRANULES, lane);
 }
 
-// By one warp: calls `use` for each of `count` items of an array, in any order.
+// By one warp: calls `use` for each of `count` items of an array, in any order. Items may be aligned to less than
+// their size; then no vector begins where an item does.
 template <class Item, class Use>
 __device__ inline void each_item(const Item *from, u32 count, const Use &use, u32 lane) {
     constexpr u32 IN_VECTOR = sizeof(Vector) / sizeof(Item);
     constexpr bool IS_TILED = sizeof(Vector) % sizeof(Item) == 0;
     u32 to_vector = u32((sizeof(Vector) - (u64)from % sizeof(Vector)) % sizeof(Vector)) / u32(sizeof(Item));
-    u32 head = IS_TILED ? min(count, to_vector) : count, vectors = (count - head) / IN_VECTOR;
+    bool has_vectors = IS_TILED && (u64)from % sizeof(Item) == 0;
+    u32 head = has_vectors ? min(count, to_vector) : count, vectors = (count - head) / IN_VECTOR;
     const Vector *whole = (const Vector *)(from + head);
     for (u32 i = lane; i < head; i += WARP) use(from[i]);
 #pragma unroll 8

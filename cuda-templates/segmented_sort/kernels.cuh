@@ -50,7 +50,7 @@ extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS) segment_
 template <bool MASKED> __device__ __forceinline__ void sort_small(const SegmentSortCall &call, u64 n) {
     typedef SmallSegments<Order, Bits, Value, SMALL_ITEMS, SMALL_CHUNK, MASKED> Small;
     extern __shared__ Vector shared[];
-    static_assert(sizeof(typename Small::Shared) <= SMALL_SHARED, "the host asks for as many bytes");
+    static_assert(sizeof(typename Small::Shared) <= SMALL_SHARED[MASKED], "the host asks for as many bytes");
     u64 number = u64(blockIdx.x) * SMALL_WARPS + warp_id();
     if (number * SMALL_CHUNK < n) Small(((typename Small::Shared *)shared)[warp_id()], call, n, number).run();
 }
@@ -86,7 +86,7 @@ __device__ __forceinline__ void sort_by_blocks(const SegmentSortCall &call, u64 
 }
 template <bool MASKED> __device__ __forceinline__ void sort_short(const SegmentSortCall &call, u64 n) {
     typedef ShortSegments<Order, Bits, Value, SHORT_THREADS, SHORT_ITEMS, CHUNK, SMALL, MASKED> Short;
-    static_assert(sizeof(typename Short::Shared) <= SHORT_SHARED, "the host asks for as many bytes");
+    static_assert(sizeof(typename Short::Shared) <= SHORT_SHARED[MASKED], "the host asks for as many bytes");
     sort_by_blocks<0, CHUNK, Short>(call, n);
 }
 #if HAS_KERNEL(segment_sort_short)
@@ -105,7 +105,7 @@ extern "C" __global__ void __launch_bounds__(SHORT_THREADS, SHORT_BLOCKS) segmen
 // Those of more than SHORT and up to MEDIUM items, by blocks with a multiprocessor to themselves.
 template <bool MASKED> __device__ __forceinline__ void sort_medium(const SegmentSortCall &call, u64 n) {
     typedef ShortSegments<Order, Bits, Value, MEDIUM_THREADS, MEDIUM_ITEMS, MEDIUM_CHUNK, SHORT, MASKED> Medium;
-    static_assert(sizeof(typename Medium::Shared) <= MEDIUM_SHARED, "the host asks for as many bytes");
+    static_assert(sizeof(typename Medium::Shared) <= MEDIUM_SHARED[MASKED], "the host asks for as many bytes");
     sort_by_blocks<1, MEDIUM_CHUNK, Medium>(call, n);
 }
 #if HAS_KERNEL(segment_sort_medium)

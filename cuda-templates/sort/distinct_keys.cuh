@@ -222,7 +222,8 @@ template <class Bits> struct DistinctKeys {
         });
         __syncthreads();
     }
-    // Counts for each key the lesser ones: the barriers of a sort of fewer comparisons take longer.
+    // Counts for each key the lesser ones. For up to some 500 keys the barriers of a sort of fewer comparisons take
+    // longer.
     template <u32 THREADS> static __device__ void sort_collected(Shared &s) {
         constexpr u32 IN_VECTOR = sizeof(Vector) / sizeof(Bits), EACH = Shared::ROOM / THREADS;
         static_assert(Shared::ROOM % THREADS == 0, "each thread has as many");

@@ -85,10 +85,8 @@ fn pool_of_fork() -> PyResult<Option<Arc<ThreadPool>>> {
         return Ok(None);
     }
     let mut kept = locked(&POOL);
-    if let Some((of, pool)) = &*kept {
-        if *of == process {
-            return Ok(Some(pool.clone()));
-        }
+    if let Some((_, pool)) = kept.as_ref().filter(|(of, _)| *of == process) {
+        return Ok(Some(pool.clone()));
     }
     let pool = ThreadPoolBuilder::new().build().map_err(|e| PyRuntimeError::new_err(e.to_string()))?;
     let pool = Arc::new(pool);

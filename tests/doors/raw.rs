@@ -727,3 +727,38 @@ fn one_object_of_a_context() {
         }
     }
 }
+
+parascan::element! {
+    /// Aligned to half of its size.
+    struct Words { low: u32, high: u32 }
+}
+parascan::predicate! {
+    struct HighIsOdd on Words { keeps: |x| x.high % 2 == 1 }
+}
+
+/// Items of two words, some words after an aligned address: no vector begins where an item does. So many go by
+/// the launch that counts first.
+#[test]
+fn items_aligned_to_less_than_their_size() {
+    each(|stack, stream| {
+        let n = (5 << 20) + 77;
+        let words: Vec<u32> = noise(&mut Rng::new(), 2 * n + 3);
+        for shift in 0..=3 {
+            let items = words[shift..].chunks_exact(2).take(n).map(|x| Words { low: x[0], high: x[1] });
+            let (mut expected, rejected): (Vec<_>, Vec<_>) = items.partition(|x| x.high % 2 == 1);
+            let selected = expected.len() as u64;
+            expected.extend(rejected);
+            let from = stack.put(&words) + 4 * shift as u64;
+            let (to, count_at) = (stack.allocate(8 * n), stack.allocate(8));
+            // SAFETY: all are the stack's memory, of these lengths, and valid until `get` has waited.
+            let slice = |address| unsafe { RawSlice::<Words>::new(address, n, stream) };
+            // SAFETY: as above.
+            let mut count = unsafe { RawSlice::<u64>::new(count_at, 1, stream) };
+            let odd = partition::<Words>().keep(HighIsOdd {});
+            let mut workspace = workspace(stack, stream, |workspace| odd.prepare(n, workspace));
+            odd.workspace(&mut workspace).run_into(&slice(from), &mut slice(to), &mut count).unwrap();
+            assert_eq!(stack.get::<u64>(count_at, 1), [selected], "{shift} words after");
+            assert!(stack.get::<Words>(to, n) == expected, "{shift} words after");
+        }
+    });
+}

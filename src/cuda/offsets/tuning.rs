@@ -25,10 +25,7 @@ const ROWS: [(usize, usize, usize, usize); RANGES] = [(MIB, 8, 2, 0), (32 * MIB,
 /// The ranges for sizes of `size` bytes and offsets of `offset` bytes on an architecture.
 pub(crate) fn offsets_ranges(size: usize, offset: usize, architecture: u32) -> [OffsetsRange; RANGES] {
     if size >= offset {
-        // A sum has 8 bytes. So the shapes are those of elements with a carry wider than
-        // themselves.
-        let like = if size == 4 { 2 } else { size };
-        return tuning(TUNING, architecture, like).map(|Range { bytes, shape, spread }| OffsetsRange {
+        return tuning(TUNING, architecture, size).map(|Range { bytes, shape, spread }| OffsetsRange {
             bytes,
             warps: shape.warps,
             each: shape.vectors,

@@ -65,8 +65,8 @@ pub(crate) fn segment_shape(key: usize, payload: Option<usize>, architecture: u3
         (_, None) if key <= 4 && is_large => 9,
         _ => 8,
     };
-    // `SmallSegments::Shared`: a key and an item.
-    let small = SegmentGroup::new(32, 8, 768, bytes(2 * key.max(4)), 0, 0, small_blocks);
+    // `SmallSegments::Shared`: a key and an item, or one item in all.
+    let small = SegmentGroup::new(32, 8, 768, bytes(2 * key.max(4)), 0, 16, small_blocks);
     // `ShortSegments::Shared`: an item has a bin besides, later its payload.
     let bytes = bytes(if key <= 2 { 4 } else { 2 * key }).map(|item| item + payload.unwrap_or(0).max(4));
     // The threads of a block for short segments, its blocks, and the threads of a block for medium ones, by their

@@ -1,6 +1,6 @@
 //! The text of a unit of sort by segment.
 
-use super::tuning::{SMALL_WARPS, SegmentShape, segment_shape};
+use super::tuning::{SMALL_WARPS, SegmentGroup, SegmentShape, segment_shape};
 use crate::cuda::sort::tuning::SORT_ARCHITECTURES;
 use crate::cuda::sort::unit::SortUnit;
 use crate::cuda::unit::{UnitKey, by_architecture};
@@ -29,24 +29,26 @@ pub(crate) fn segmented_sort_source(unit: &SortUnit) -> String {
         &by_architecture(SORT_ARCHITECTURES, |architecture| {
             let SegmentShape { small, short, medium, sort } =
                 segment_shape(unit.key, unit.payload.map(|(size, _)| size), architecture);
+            // By all bits, and by some.
+            let shared = |group: SegmentGroup| format!("{{{}, {}}}", group.shared[0], group.shared[1]);
             format!(
-                "constexpr u32 SMALL_ITEMS = {}, SMALL_CHUNK = {}, SMALL_WARPS = {SMALL_WARPS}, SMALL_BLOCKS = {}, SMALL_SHARED = {};\n\
-                 constexpr u32 SHORT_THREADS = {}, SHORT_ITEMS = {}, CHUNK = {}, SHORT_BLOCKS = {}, SHORT_SHARED = {};\n\
-                 constexpr u32 MEDIUM_THREADS = {}, MEDIUM_ITEMS = {}, MEDIUM_CHUNK = {}, MEDIUM_SHARED = {};\n\
+                "constexpr u32 SMALL_ITEMS = {}, SMALL_CHUNK = {}, SMALL_WARPS = {SMALL_WARPS}, SMALL_BLOCKS = {}, SMALL_SHARED[] = {};\n\
+                 constexpr u32 SHORT_THREADS = {}, SHORT_ITEMS = {}, CHUNK = {}, SHORT_BLOCKS = {}, SHORT_SHARED[] = {};\n\
+                 constexpr u32 MEDIUM_THREADS = {}, MEDIUM_ITEMS = {}, MEDIUM_CHUNK = {}, MEDIUM_SHARED[] = {};\n\
                  constexpr u32 PASS_THREADS = {}, PASS_ITEMS = {}, PASS_BLOCKS = {}, PASS_SHARED = {};\n",
                 small.items,
                 small.chunk,
                 small.blocks,
-                small.shared[1],
+                shared(small),
                 short.threads,
                 short.items,
                 short.chunk,
                 short.blocks,
-                short.shared[1],
+                shared(short),
                 medium.threads,
                 medium.items,
                 medium.chunk,
-                medium.shared[1],
+                shared(medium),
                 sort.step.threads,
                 sort.step.items,
                 sort.step.blocks,
