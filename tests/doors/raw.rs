@@ -744,7 +744,7 @@ fn items_aligned_to_less_than_their_size() {
         let n = (5 << 20) + 77;
         let words: Vec<u32> = noise(&mut Rng::new(), 2 * n + 3);
         for shift in 0..=3 {
-            let items = words[shift..].chunks_exact(2).take(n).map(|x| Words { low: x[0], high: x[1] });
+            let items = words[shift..].as_chunks().0.iter().take(n).map(|&[low, high]| Words { low, high });
             let (mut expected, rejected): (Vec<_>, Vec<_>) = items.partition(|x| x.high % 2 == 1);
             let selected = expected.len() as u64;
             expected.extend(rejected);
