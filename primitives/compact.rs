@@ -551,6 +551,7 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
         self.device::<L, C::Items, Payload<V>>(Some(&items), columns, &mut count)
     }
 
+    /// A call on the host. Its selectors are checked against all `n` items, as on the device.
     fn host<'a, L: Place>(&self, n: usize, capacity: usize, count: &'a mut [u64]) -> Result<OnHost<'a>, Error>
     where
         C: Chosen<T, L>,

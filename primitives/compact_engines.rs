@@ -233,7 +233,8 @@ impl OnHost<'_> {
     /// written.
     ///
     /// # Safety
-    /// - `items` has `n` items, and nothing writes them during the call.
+    /// - `items` has `n` items, and nothing writes them during the call. The choice's `selectors` has found
+    ///   its own to be as many.
     /// - Every column's output has `capacity` items from its begin, and nothing else uses them.
     pub(super) unsafe fn run<T, L, C>(
         self,
@@ -246,8 +247,7 @@ impl OnHost<'_> {
         L: Place,
         C: Chosen<T, L>,
     {
-        choice.selectors(self.primitive, self.n)?;
-        // SAFETY: the caller's; `selectors` has checked the lengths.
+        // SAFETY: the caller's.
         unsafe { self.run_by(&choice.on_host(items), columns) }
     }
 

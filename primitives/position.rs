@@ -135,9 +135,8 @@ fn on_host<Op: Operator<T>, T: Element>(input: &[T]) -> Result<usize, Error> {
     let result = bytemuck::bytes_of(&result);
     let is_result = |&item: &T| bytemuck::bytes_of(&same(Op::lift(item))) == result;
     // To ask rayon for its threads would start them.
-    const ONE_THREAD_BYTES: usize = 256 << 10;
     let first = match size_of_val(input) {
-        ..=ONE_THREAD_BYTES => input.iter().position(is_result),
+        ..=cpu::SMALL_BYTES => input.iter().position(is_result),
         _ => input.par_iter().position_first(is_result),
     };
     Ok(first.expect("the result is one of the items"))

@@ -128,7 +128,8 @@ pub fn sort<K: SortKey>() -> Sort<K> {
 /// | `run_in_place_with_buffer` | none of the keys' size |
 /// | `indices`, `indices_into`, with indices of i bytes | n (2 b + i) |
 ///
-/// On the host each thread adds up to 1.5 MiB. On the device 0.1 to 70 MiB are added, of which one scatter step for 10^5 to 8 · 10^6 keys takes
+/// On the host each thread of a sort by several adds write buffers and counters, whose size does not depend on n.
+/// On the device 0.1 to 70 MiB are added, of which one scatter step for 10^5 to 8 · 10^6 keys takes
 /// 3 to 46 MiB; with a payload, 2 KiB more for each tile of 1536 to 8704 keys. One block needs no
 /// scratch memory, and a counting sort none of the keys' size.
 ///

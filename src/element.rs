@@ -7,9 +7,9 @@ use half::{bf16, f16};
 
 /// A value that can be scanned: plain data with a C++ twin.
 ///
-/// On the host an element may have any size for which some hundred fit a thread's stack (8 KiB for 2 MiB),
-/// on the device 1 to 32 bytes and an alignment of at most 16. There sizes of 1, 2, 4, 8 and 16 bytes are the fastest, then multiples of 4; other
-/// sizes take many instructions.
+/// On the host a thread keeps some dozens of elements on its stack, so that elements of up to 8 KiB fit one of
+/// 2 MiB. On the device an element has 1 to 32 bytes and an alignment of at most 16. There sizes of 1, 2, 4, 8
+/// and 16 bytes are the fastest, then multiples of 4; other sizes take many instructions.
 ///
 /// [`element!`](crate::element) implements it for a struct of your own, with checks.
 ///

@@ -218,8 +218,8 @@ macro_rules! len_method {
             /// kernel reads it, so the host need not know it.
             ///
             /// A number greater than the input's length counts as that length. Items past the number
-            /// do not matter, and outputs for them are not written; in new memory their values are unspecified. The
-            /// launch and the workspace are those of the whole input, and blocks without items
+            /// do not matter, and outputs for them are not written; in new memory their values are
+            /// unspecified. The launch and the workspace are those of the whole input, and blocks without items
             /// return at once. A `count` of no items is [`Error::Size`](crate::Error::Size).
             ///
             /// Call `len` after [`on`](Self::on) and [`workspace`](Self::workspace). A call with

@@ -175,8 +175,8 @@ template <class Bits, u32 LOG_FEW = LOG_DISTINCT + 1> constexpr u32 log_few(u64 
 }
 
 // Counts one part of the keys. The block adds keys to its table until one does not fit; from then on it counts
-// digits. At the end it counts the digits of the table's keys. `tile`: the length of a tile of the passes that sort the keys. Returns true in the block that
-// finishes last.
+// digits. At the end it counts the digits of the table's keys. `tile`: the length of a tile of the passes that
+// sort the keys. Returns true in the block that finishes last.
 template <class Order, class Bits, u32 THREADS, u32 LOG_FEW>
 __device__ bool sort_count(Counters<Bits, LOG_FEW> &s, const SortCall &call, IndexRange<u64> all, u32 tile, u32 part,
                            u32 parts) {

@@ -329,6 +329,20 @@ def test_memory_of_few_selected():
     assert parascan.topk(x, 5).indices.base is None
 
 
+def test_strides_of_cuda_arrays():
+    from parascan._arrays import Interface
+
+    def interface(shape, strides):
+        told = {"data": (0, False), "shape": shape, "typestr": "<f4", "strides": strides, "version": 3}
+        return Interface(type("Array", (), {"__cuda_array_interface__": told})())
+
+    for shape, strides in (((3, 4), None), ((3, 4), (16, 4)), ((3, 1), (4, 77)), ((1, 4), (7, 4)), ((0, 4), (5, 5))):
+        assert interface(shape, strides).shape == shape
+    for strides in ((4, 12), (32, 8), (16, -4)):
+        with pytest.raises(ValueError, match="contiguous"):
+            interface((3, 4), strides)
+
+
 def test_calls_in_a_forked_process():
     x = random(1 << 22, "float32")
     expected = parascan.sort(x)  # starts the threads of this process

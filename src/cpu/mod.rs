@@ -38,6 +38,7 @@ const fn threshold(size: usize) -> usize {
 pub(crate) use call::{Call, integer};
 pub use handover::hand_over;
 pub(crate) use offsets::{Offset, Size, offsets};
+pub(crate) use pipeline::SMALL_BYTES;
 pub use pipeline::{Sink, Source, pipeline};
 pub(crate) use reduce::reduce;
 pub(crate) use scan::scan;

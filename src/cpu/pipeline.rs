@@ -170,7 +170,7 @@ const BLOCK: usize = 16;
 /// A power of two would put the runs into the same sets of the L1 cache.
 const RUN_BYTES: usize = threshold(513 * 64);
 /// Bytes of input up to which a second thread does not pay.
-const SMALL_BYTES: usize = threshold(256 << 10);
+pub(crate) const SMALL_BYTES: usize = threshold(256 << 10);
 
 /// The sizes that the items' type decides.
 #[derive(Clone, Copy)]

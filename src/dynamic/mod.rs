@@ -40,7 +40,8 @@
 //!
 //! # Index types
 //! Indices and offsets are `u32` or `u64`; a count, a total and a position are one `u64`. Signed types of
-//! the same bits are taken too, as other libraries have no unsigned ones. An index beyond the greatest `i32` is negative there.
+//! the same bits are taken too, as other libraries have no unsigned ones. An index beyond the greatest `i32` is
+//! negative there.
 //!
 //! # Cost
 //! A call adds to the static one a match on type and operator, and checks of the arguments. A program

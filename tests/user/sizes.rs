@@ -130,3 +130,66 @@ where
         }
     }
 }
+
+/// Elements of 8 KiB.
+mod long {
+    use super::*;
+    use parascan::{Sum, reduce};
+    const WORDS: usize = 1024;
+
+    #[repr(transparent)]
+    #[derive(Clone, Copy, PartialEq)]
+    struct Long([u64; WORDS]);
+    // SAFETY: an array of plain data.
+    unsafe impl bytemuck::Zeroable for Long {}
+    // SAFETY: as above.
+    unsafe impl bytemuck::Pod for Long {}
+    // SAFETY: the same array on both sides.
+    unsafe impl Element for Long {
+        const CUDA: &'static str = "struct { unsigned long long word[1024]; }";
+    }
+    impl Operator<Long> for Sum {
+        type Carry = Long;
+        fn lift(x: Long) -> Long {
+            x
+        }
+        fn lower(x: Long) -> Long {
+            x
+        }
+        fn combine(a: Long, mut b: Long) -> Long {
+            b.0.iter_mut().zip(a.0).for_each(|(b, a)| *b = b.wrapping_add(a));
+            b
+        }
+        // SAFETY: a sum of unsigned integers.
+        const CUDA: DeviceCode<Self, Long> =
+            unsafe { DeviceCode::new("for (int i = 0; i < 1024; i++) b.word[i] += a.word[i]; return b;") };
+    }
+
+    /// They fit the stack of a thread, 2 MiB.
+    #[test]
+    fn on_the_host() {
+        let work = || {
+            let mut rng = Rng::new();
+            let x: Vec<Long> = (0..72).map(|_| Long([(); WORDS].map(|()| rng.next()))).collect();
+            for columns in [8, 72] {
+                let rows = || x.chunks(columns);
+                let scanned: Vec<Long> = rows()
+                    .flat_map(|row| {
+                        row.iter().scan(Long([0; WORDS]), |sum, &x| {
+                            *sum = <Sum as Operator<Long>>::combine(*sum, x);
+                            Some(*sum)
+                        })
+                    })
+                    .collect();
+                assert!(scan::<Sum, Long>().rows(columns).run(&x).unwrap() == scanned);
+                let totals: Vec<Long> = scanned.chunks(columns).map(|row| row[columns - 1]).collect();
+                assert!(reduce::<Sum, Long>().rows(columns).run(&x).unwrap() == totals);
+                if columns == x.len() {
+                    assert!(scan::<Sum, Long>().run(&x).unwrap() == scanned);
+                    assert!(reduce::<Sum, Long>().run(&x).unwrap() == totals[0]);
+                }
+            }
+        };
+        std::thread::Builder::new().stack_size(2 << 20).spawn(work).unwrap().join().unwrap();
+    }
+}
