@@ -51,7 +51,8 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
 /// Operands are combined in scan order. The grouping depends on the numbers of rows and columns and
 /// the element type, so a rounded float sum has the same bits in every run. On the device the
 /// grouping of rows of up to 32 bytes also depends on the architecture, and on whether there is
-/// NVRTC. Equal columns of one matrix round alike.
+/// NVRTC. Equal columns of one matrix round alike. A call by
+/// `len` and one of a known length may round differently.
 ///
 /// # Errors
 /// | error | cause |

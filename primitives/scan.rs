@@ -64,7 +64,7 @@ pub fn scan<Op: Operator<T>, T: Element>() -> Scan<Op, T> {
 /// depends on n, the element type, the strategy and, on the device, the architecture that the
 /// kernel was compiled for. It does not depend on timing, the number of threads or multiprocessors,
 /// or the alignment of the memory. So a rounded float sum has the same bits in every run. Host and
-/// device group differently.
+/// device group differently, and so may a call by `len` and one of a known length.
 ///
 /// # Errors
 /// | error | cause |

@@ -124,8 +124,8 @@ impl<K: SortKey, S> Sort<K, S> {
 /// | up to 16384 keys | by a block in shared memory, in bins by interpolation | 2 n (b + p) |
 /// | more | partition steps to such segments | n (b + 2 (b + p)) more a step |
 ///
-/// The limit of 16384 keys is 6656 to 13312 for keys of 8 bytes or a payload of 8 and more. It is
-/// 2560 to 4608 on devices whose blocks have less than 227 KiB of shared memory. A step divides a
+/// The limit of 16384 keys is 6656 to 13312 for keys of 8 bytes or a payload of 8 and more. On devices whose
+/// blocks have less than 227 KiB of shared memory it is 2560 to 4608, on Turing 1536 to 4608. A step divides a
 /// segment by up to 256, so random keys take one step up to 10^6 keys and two up to 10^8. Skewed
 /// keys take more steps, at most one for each 4 bits.
 ///

@@ -22,9 +22,11 @@ use std::path::PathBuf;
 /// - Compiler: [`NoCompiler`](Error::NoCompiler), [`Compile`](Error::Compile),
 ///   [`Compiler`](Error::Compiler).
 ///
-/// Nothing has been written when a call returns an error, with one exception: a call that makes
+/// Nothing has been written when a call returns an error, with two exceptions. A call that makes
 /// several launches returns [`Error::Driver`] if the driver refuses a later one, and by then the
-/// earlier ones are on the stream. Such builders document what their outputs hold then.
+/// earlier ones are on the stream. Such builders document what their outputs hold then. And of the two
+/// sorts of [`run_lexicographic_in_place`](crate::Sort::run_lexicographic_in_place) the second may fail with any
+/// error.
 ///
 /// # Example
 /// ```

@@ -88,9 +88,17 @@
 //! On the host a call returns when the work is done. The threads of rayon's current pool share the
 //! work; the calling thread does all of it on short inputs.
 //!
-//! On the device a call waits for the length of new memory if that depends on the data. Calls into
-//! the caller's memory never wait for the device. After `prepare` they can be captured into a CUDA
-//! graph.
+//! On the device a call waits if it returns what the device computes: a value (`reduce`, `position`), counts
+//! (`partition`), a total (`offsets`), or new memory whose length depends on the data. Calls into the caller's
+//! memory never wait for the device.
+//!
+//! With a workspace, after `prepare`, calls into the caller's memory can be captured into a CUDA graph, but for rows
+//! with a stride. cudarc's event tracking must be off before the buffers are allocated ([`Workspace`] has an
+//! example). A graph keeps addresses, lengths and values; what lies in device memory, `len` too, is read in each
+//! replay.
+//!
+//! Any number of threads may call at once, on one device too. A workspace serves one call at a time, from any
+//! thread. Threads that call a kernel for the first time at once may each compile it; one copy is kept.
 //!
 //! # Guarantees
 //!

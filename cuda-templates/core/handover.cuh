@@ -220,6 +220,7 @@ template <class Operator, u32 GROUP> struct LookBack {
         u32 group = tile / GROUP, first = group * GROUP, size = min(GROUP, tiles - first), last = 0;
         if (lane == 0) last = add_acquire_release(retired + group, 1) == size - 1;
         if (!__shfl_sync(ALL_LANES, last, 0)) return;
+        __syncwarp(); // a shuffle orders no memory
         for (u32 i = lane; i < size; i += WARP) aggregates[first + i].clear();
         if (lane == 0) {
             prefixes[group].clear();

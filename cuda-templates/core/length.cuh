@@ -2,8 +2,8 @@
 //
 // The kernels of a unit that defines LENGTH_ON_DEVICE have one more parameter: the address of the
 // number of items. Their `n` is the most that it may be, so the grid and the memory are those of n
-// items. Blocks without a part return at once. Only blocks of the first tiles draw a ticket, so the
-// join of tiles sees a grid for as many items as there are.
+// items. Blocks without a part return at once. Only blocks of the first tiles draw a ticket (of a matrix by columns
+// all do), so the join of tiles sees a grid for as many items as there are.
 //
 // LENGTH_ON_DEVICE is the number of items of an element: of a narrow matrix an element is a row.
 #pragma once

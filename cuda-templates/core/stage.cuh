@@ -428,9 +428,10 @@ template <class Item> struct RunOf<Item, false> {
     typedef typename GroupRun<Item>::Granule Slot;
 };
 
-// By one warp: stores the first `count` items at `from`, which begins a vector of shared memory, to
-// `to` at any alignment.
+// By one warp: stores the first `count` items at `from`, which begins a vector of shared memory, to `to`, which need
+// not begin one.
 template <class Item> __device__ inline void store_front(const Vector *from, Item *to, u32 count, u32 lane) {
+    static_assert(alignof(Item) == sizeof(Item), "no item lies in two vectors");
     u32 past = u32((u64)to % sizeof(Vector)), bytes = past + count * sizeof(Item);
     // Vectors of memory. Those before `whole` end inside the output, and the first may begin before
     // it.

@@ -395,8 +395,8 @@ __device__ inline u32 add_relaxed(u32 *p, u32 x) {
     asm volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], %2;" : "=r"(before) : "l"(p), "r"(x) : "memory");
     return before;
 }
-// Acquire and release: what this warp read or wrote before happens before the addition, and what it
-// does after the addition happens after.
+// Acquire and release: what this thread read or wrote before happens before the addition, and what it
+// does after the addition happens after. The same holds for other threads if a barrier lies between.
 __device__ inline u32 add_acquire_release(u32 *p, u32 x) {
     u32 before;
     asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], %2;" : "=r"(before) : "l"(p), "r"(x) : "memory");

@@ -1,4 +1,4 @@
-// The default kernels of scan (`Strategy::PrefixServer`), compiled at build time: one for each
+// The default kernels of scan (`Strategy::PrefixServer`), which a build can embed: one for each
 // range of lengths. The unit defines `Operator`, and `RANGES` with the shape and the prefix spread
 // of each range. A scan is one launch whatever its length: one block serves the prefixes, the
 // others scan a tile each. A single tile needs neither server nor memory.

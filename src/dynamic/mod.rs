@@ -1,8 +1,9 @@
 //! Run-time types: the primitives for an element type, an operator and memory that are known at run
 //! time only.
 //!
-//! The builders have the names of the static ones, and run them. Lengths in memory, `pack`, payloads of
-//! a compaction, predicates with values, partition in three and scan strategies are static only. What a
+//! The builders have the names of the static ones, and run them. Lengths in memory, rows with a stride, `pack`,
+//! `allocate`, payloads of a compaction or of unique, lexicographic sorts and sorts in a caller's buffer, predicates
+//! with values, partition in three, scan strategies, and operators and elements of your own are static only. What a
 //! static call does not compile for, such as [`Op::BitAnd`] on [`Type::F32`] or an output on another device
 //! than the input, is an error here.
 //!

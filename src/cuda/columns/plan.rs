@@ -103,12 +103,13 @@ impl ColumnsPlan {
         let size = size_of::<T>();
         let panels = columns.div_ceil(widest(size));
         let width = columns.div_ceil(panels.max(1)).max(1);
-        let tiles = rows.div_ceil(THREADS / width * run(size));
+        let tile = THREADS / width * run(size); // rows
+        let tiles = rows.div_ceil(tile);
         let group = work.tiles_of_groups().div_ceil(panels.max(1));
         let groups = tiles.div_ceil(group);
         if tiles.checked_mul(panels).is_none_or(|blocks| blocks >= MOST_BLOCKS) {
-            let n = rows.saturating_mul(columns);
-            return Err(Error::TooLong { primitive: work.primitive(), n, most: MOST_BLOCKS });
+            let [n, most] = [rows, (MOST_BLOCKS - 1) / panels * tile].map(|rows| rows.saturating_mul(columns));
+            return Err(Error::TooLong { primitive: work.primitive(), n, most });
         }
         let status = status_bytes(size_of::<Op::Carry>());
         let words = match tiles {

@@ -38,7 +38,8 @@ pub(crate) const GROUP_VECTORS: usize = 7;
 pub(crate) const THREADS: usize = 128;
 /// Bytes of a row of a panel: those that a warp reads at a time, if items have 4 bytes.
 const PANEL_BYTES: usize = 128;
-/// The fewest columns of a panel. A panel has no fewer, if the matrix has more.
+/// However wide an element is, a panel may have so many columns. Panels of one matrix are about equally wide, so they may
+/// have as few as half.
 const LEAST_PANEL: usize = 16;
 /// Bytes of a thread's run of rows.
 const RUN_BYTES: usize = 204;

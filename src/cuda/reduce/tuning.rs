@@ -47,8 +47,8 @@ const fn range(bytes: usize, warps: usize, vectors: usize, blocks: usize) -> Red
 /// The ranges by architecture, newest first, then by element size.
 ///
 /// Each line is a range: the most bytes of input, warps of a block, vectors of a lane, the most
-/// blocks. The blocks are as many as the 132 multiprocessors of an H200 hold at once: five and six
-/// each, by the registers of the kernels (`resident` in `reduce/kernels.cuh`).
+/// blocks. The blocks are as many as the 132 multiprocessors of an H200 hold at once, if a carry has up to 8 bytes:
+/// five and six each, by the registers of the kernels (`resident` in `reduce/reduce.cuh`).
 #[rustfmt::skip]
 pub(crate) const REDUCE_TUNING: &[ReduceTuning] = &[
     ReduceTuning { architecture: 75, element: 1, ranges: [
