@@ -46,8 +46,9 @@ impl Stack {
         let address = self.allocate(size_of_val(items));
         // SAFETY: there are as many bytes at the address.
         unsafe {
-            ok(sys::cuMemcpyHtoD_v2(address, items.as_ptr().cast(), size_of_val(items)));
-            ok(sys::cuCtxSynchronize()); // the copy may still be on its way when the call returns
+            ok(sys::cuMemcpyHtoDAsync_v2(address, items.as_ptr().cast(), size_of_val(items), self.stream));
+            // Not for the context: that would end another test's capture.
+            ok(sys::cuStreamSynchronize(self.stream));
         }
         address
     }
