@@ -280,14 +280,15 @@ fn on_device<Op: Operator<T>, T: Element>(
     let (output, _written) = output.device_ptr_mut(stream);
     let (cut, _selected) = cut.guarded(stream);
     let (length, _counted) = count.map(|count| count.device_ptr(stream)).unzip();
-    let [first, empty] = first_and_empty.map(|carry| carry.map(Op::to_cuda));
-    let (exclusive, reverse) = (false, false);
+    let [first, empty] = first_and_empty;
+    let of_empty = empty.map_or_else(T::zeroed, Op::lower);
+    let (first, empty, exclusive, reverse) = (first.map(Op::to_cuda), None, false, false);
     submit.with_memory(workspace, plan.words, plan.scratch, |words, scratch| {
         let arguments = Arguments { input, output, n, length, first, empty, exclusive, reverse, words, scratch };
         // SAFETY: the kernels are those of the types, and the plan is for n items. The input has n items
         // on this device, by its type, the output one a segment, by `long_enough`, the offsets are one
         // more, and the guards keep them. Words and scratch memory are the workspace's, as large as the
         // plan asks for, the words zero. The stream's context was bound by `begin`.
-        unsafe { arguments.launch_segmented_reduce(cut, &plan, kernels, stream.cu_stream()) }
+        unsafe { arguments.launch_segmented_reduce(cut, of_empty, &plan, kernels, stream.cu_stream()) }
     })
 }

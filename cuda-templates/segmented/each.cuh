@@ -50,7 +50,7 @@ template <class Operator, u32 CHUNK> struct EachReduction : WarpChunk<Operator, 
 
     // The kernel body. `empty` is the result of an empty segment. `ticket` is zero before and after the launch;
     // `shares` has room for one share a piece.
-    __device__ void run(Carry empty, Element *out, u32 *ticket, Share *shares) const {
+    __device__ void run(Element empty, Element *out, u32 *ticket, Share *shares) const {
         u32 block = blockIdx.x;
         if (kind_of(cut) == ROWS) {
             if (by.lanes > 0) return fold_short(out);
@@ -70,7 +70,7 @@ template <class Operator, u32 CHUNK> struct EachReduction : WarpChunk<Operator, 
         bool is_wide = kind_of(cut) != ROWS && by.parts < warps && count > by.wide;
         Carry all = fold_by(by.parts, own.begin, is_wide ? 0 : u32(count));
         if (own.number != NONE && !is_wide && part == 0 && lane == 0)
-            out[own.number] = Operator::lower(count == 0 ? empty : begun(all));
+            out[own.number] = count == 0 ? empty : Operator::lower(begun(all));
         if (kind_of(cut) == ROWS || by.parts == warps) return;
 
         // ---- wide segments

@@ -32,11 +32,11 @@ template <class Operator, class Shape> struct SegmentedReduction {
 
     // The kernel body. `empty` is the result of an empty segment. `ticket` is zero before and after
     // the launch; `shares` has room for one share a block.
-    static __device__ void run(Shared &shared, Element *in, u64 n, Stretches stretches, Maybe<Carry> init, Carry empty,
-                               const Cut &cut, Element *out, u32 *ticket, Share *shares) {
+    static __device__ void run(Shared &shared, Element *in, u64 n, Stretches stretches, Maybe<Carry> init,
+                               Element empty, const Cut &cut, Element *out, u32 *ticket, Share *shares) {
         u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
         if (n == 0) { // one block
-            if (warp == 0) write_empty(cut, empty, out, lane);
+            for (u64 k = threadIdx.x; k < cut.segments; k += THREADS) out[k] = empty;
             return;
         }
         // ---- fold
@@ -70,7 +70,7 @@ template <class Operator, class Shape> struct SegmentedReduction {
 
   private:
     // By one warp: its stretch. The share is valid in all lanes.
-    static __device__ Share fold(Stage &stage, Walk &walk, Stretches stretches, u64 warp_of_grid, Carry empty,
+    static __device__ Share fold(Stage &stage, Walk &walk, Stretches stretches, u64 warp_of_grid, Element empty,
                                  u32 lane) {
         const Cut &cut = walk.cut;
         u64 n = walk.in.n, first = stretches.first_of(warp_of_grid) * SLICE,
@@ -132,24 +132,19 @@ template <class Operator, class Shape> struct SegmentedReduction {
     // stretch from `first` on. Every item of the stage has become its inclusive prefix; `before` is
     // that of the item before the slice. Returns the number of the first offset behind `most`.
     static __device__ u64 write_results(const Walk &walk, Stage &stage, Carry before, u64 next, u64 at, u64 most,
-                                        u64 first, Carry empty, u32 lane) {
+                                        u64 first, Element empty, u32 lane) {
         const Element *prefixes = (const Element *)stage.vector;
-        Element *out = walk.out.base, none = Operator::lower(empty);
+        Element *out = walk.out.base;
         return each_offset<1>(
             walk.cut, next, most + 1, walk.in.n, lane,
             [&](u64 j, u64 begins, u64 ends) {
                 if (j == 0 || ends > most) return;
-                if (begins >= ends) out[j - 1] = none;
+                if (begins >= ends) out[j - 1] = empty;
                 else if (begins >= first) out[j - 1] = ends > at ? prefixes[ends - 1 - at] : Operator::lower(before);
             },
             [&](u64 j, u64 behind) {
-                for (u64 k = j + lane; k < behind; k += WARP) out[k - 1] = none;
+                for (u64 k = j + lane; k < behind; k += WARP) out[k - 1] = empty;
             });
-    }
-
-    // By one warp: the results of all segments of an empty input.
-    static __device__ void write_empty(const Cut &cut, Carry empty, Element *out, u32 lane) {
-        for (u64 k = lane; k < cut.segments; k += WARP) out[k] = Operator::lower(empty);
     }
 
     // By one warp: joins the shares of the block's first `warps` warps, and writes the results of

@@ -10,7 +10,7 @@
 #ifdef LENGTH_ON_DEVICE
 // By the grid: rows are whole ones. Segments that begin at item n or behind it are empty: writes their results. All
 // `most` items need no search.
-__device__ inline void cut_segments(Cut &cut, u64 n, u64 most, Carry empty, Element *out) {
+__device__ inline void cut_segments(Cut &cut, u64 n, u64 most, Element empty, Element *out) {
     u64 all = cut.segments;
     if (kind_of(cut) == ROWS) {
         cut.segments = n / cut.columns;
@@ -27,7 +27,7 @@ __device__ inline void cut_segments(Cut &cut, u64 n, u64 most, Carry empty, Elem
     cut.segments = with_items;
     u64 threads = u64(gridDim.x) * blockDim.x;
     for (u64 k = with_items + blockIdx.x * blockDim.x + threadIdx.x; k < all; k += threads)
-        out[k] = Operator::lower(empty);
+        out[k] = empty;
 }
 #define SHARE_LENGTH(n, stretches, cut, Kernel)                                                                                  \
     u64 most = n;                                                                                                                \
@@ -41,7 +41,7 @@ __device__ inline void cut_segments(Cut &cut, u64 n, u64 most, Carry empty, Elem
 
 #define SEGMENTED_REDUCE_KERNEL(RANGE, WARPS, VECTORS)                                                                           \
     DEFINE_KERNEL(segmented_reduce_##RANGE, extern "C" __global__ void __launch_bounds__(WARPS * WARP, resident<Carry, WARPS>())   \
-        segmented_reduce_##RANGE(Element *in, u64 n, u64 each, u32 more, Carry init, u32 has_init, Carry empty,                  \
+        segmented_reduce_##RANGE(Element *in, u64 n, u64 each, u32 more, Carry init, u32 has_init, Element empty,                  \
                                  Cut cut, Element *out, u32 *ticket, Share<Operator> *shares AND_LENGTH) {                       \
         typedef SegmentedReduction<Operator, Shape<WARPS, VECTORS>> Kernel;                                                      \
         __shared__ Kernel::Shared shared;                                                                                        \
@@ -53,14 +53,14 @@ RANGES(SEGMENTED_REDUCE_KERNEL)
 
 #if HAS_KERNEL(segmented_reduce_short)
 extern "C" __global__ void __launch_bounds__(SHORT_INPUT_THREADS)
-segmented_reduce_short(Element *in, u64 n, Carry init, u32 has_init, Carry empty, const Cut cut, Element *out) {
+segmented_reduce_short(Element *in, u64 n, Carry init, u32 has_init, Element empty, const Cut cut, Element *out) {
     short_reduce<Operator, SHORT_ITEMS>(in, out, n, {init, bool(has_init)}, empty, cut);
 }
 #endif
 
 #if HAS_KERNEL(segmented_reduce_each)
 extern "C" __global__ void __launch_bounds__(EACH_WARPS * WARP)
-segmented_reduce_each(Element *in, u64 n, EachShares by, Carry init, u32 has_init, Carry empty, Cut cut, Element *out,
+segmented_reduce_each(Element *in, u64 n, EachShares by, Carry init, u32 has_init, Element empty, Cut cut, Element *out,
                       u32 *ticket, Share<Operator> *shares AND_LENGTH) {
     typedef EachReduction<Operator, EACH_CHUNK> Kernel;
     __shared__ typename Kernel::Shared shared;

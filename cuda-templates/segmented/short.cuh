@@ -157,7 +157,7 @@ __device__ void short_scan(const typename Operator::Element *in, typename Operat
 // A segment's result is the prefix at its last item. `empty` is that of an empty segment.
 template <class Operator, u32 OWN>
 __device__ void short_reduce(const typename Operator::Element *in, typename Operator::Element *out, u64 n,
-                             Maybe<typename Operator::Carry> init, typename Operator::Carry empty, const Cut &cut) {
+                             Maybe<typename Operator::Carry> init, typename Operator::Element empty, const Cut &cut) {
     typedef ShortSegments<Operator, OWN> Short;
     typedef typename Operator::Carry Carry;
     typedef typename Operator::Element Element;
@@ -167,16 +167,15 @@ __device__ void short_reduce(const typename Operator::Element *in, typename Oper
     u64 first = block.first, most = min(first + Short::TILE, n);
     block.each_item([&](u64 i, Carry, Carry inclusive) { prefixes[i - first] = Operator::lower(inclusive); });
     __syncthreads();
-    Element none = Operator::lower(empty);
     u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
     each_offset<Short::WARPS>(
         cut, block.next + warp * OFFSETS_AT_ONCE, most + 1, n, lane,
         [&](u64 j, u64 begins, u64 ends) {
             if (j == 0 || ends > most) return;
-            if (begins >= ends) out[j - 1] = none;
+            if (begins >= ends) out[j - 1] = empty;
             else if (ends > first) out[j - 1] = prefixes[ends - 1 - first]; // else the tile before has it
         },
         [&](u64 j, u64 behind) {
-            for (u64 k = j + lane; k < behind; k += WARP) out[k - 1] = none;
+            for (u64 k = j + lane; k < behind; k += WARP) out[k - 1] = empty;
         });
 }

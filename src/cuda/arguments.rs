@@ -16,7 +16,7 @@ pub(crate) struct Arguments<C> {
     /// The value before the first item, of each segment or column: `init`, or the identity of an exclusive
     /// scan. An exclusive scan has one.
     pub(crate) first: Option<C>,
-    /// The result of a reduction by segment or column, or of a length in memory, if there are no items.
+    /// The result of a reduction by column, or of a length in memory, if there are no items.
     pub(crate) empty: Option<C>,
     /// Of a scan; false for a reduction.
     pub(crate) exclusive: bool,

@@ -492,3 +492,35 @@ fn sanitize() {
     walk::<Last, Moments<f32>>(&stream);
     walk::<Compose, Matrix<u64>>(&stream);
 }
+
+parascan::operator! {
+    /// The greatest number, of which the results are the complement. There is no identity.
+    struct Complement on u32 {
+        associativity: Exact,
+        carry: u32,
+        lift: |x| x,
+        lower: |x| !x,
+        combine: |a, b| if a > b { a } else { b },
+    }
+}
+
+/// An empty segment of an operator without identity is zero, whatever the operator makes of a zero.
+#[test]
+fn empty_segments_without_identity() {
+    let mut engine = or_skip!(OnDevice::new());
+    let mut rng = Rng::new();
+    // Short inputs, segments by warps and blocks, and slices.
+    for (n, lengths) in [
+        (0, Lengths::Empty),
+        (2000, Lengths::Below(9)),
+        (300_000, Lengths::Half),
+        (700_000, Lengths::Below(90_000)),
+        (3_000_000, Lengths::Below(40)),
+        (3_000_000, Lengths::Empty),
+    ] {
+        let x: Vec<u32> = noise(&mut rng, n);
+        let mut segments = Segments::draw(&mut rng, n, lengths, true);
+        segments.offsets.extend(segments.offsets.last().copied()); // one is empty
+        check_reduce::<_, Complement, u32>(&mut engine, &mut rng, &x, &segments, Kind::Offsets32, None, &lengths);
+    }
+}

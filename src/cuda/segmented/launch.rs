@@ -152,7 +152,7 @@ impl<C: Element> RunReduceArguments<C> {
 }
 
 impl<C: Element> Arguments<C> {
-    /// Launches the kernel of a reduction by rows or offsets. Does not wait.
+    /// Launches the kernel of a reduction by rows or offsets. `empty` is the result of an empty segment. Does not wait.
     ///
     /// # Safety
     /// - `kernels` are those of `load_reduce` for the operator and its element. The plan is for `n`
@@ -162,20 +162,20 @@ impl<C: Element> Arguments<C> {
     ///   valid until the stream is past the call, and nothing else uses words and scratch memory
     ///   meanwhile.
     /// - The stream's context is current.
-    pub(crate) unsafe fn launch_segmented_reduce(
+    pub(crate) unsafe fn launch_segmented_reduce<T: Element>(
         &self,
         cut: Cut,
+        empty: T,
         plan: &SegmentedPlan,
         kernels: &Kernels,
         stream: CUstream,
     ) -> Result<(), Error> {
-        let Arguments { input, output, n, length, first, empty, words, scratch, .. } = *self;
+        let Arguments { input, output, n, length, first, words, scratch, .. } = *self;
         let SegmentedPlan { kernel, threads, blocks, each, more, .. } = *plan;
         let short_blocks = cut.short_blocks(n, plan.short).filter(|_| length.is_none());
         let each_grid = cut.each_grid(n, plan.element);
         let cut = cut.contract(n);
         let (init, has_init) = (first.unwrap_or_else(C::zeroed), u32::from(first.is_some()));
-        let empty = empty.unwrap_or_else(C::zeroed);
         let n = n as u64;
         if let Some(EachGrid { blocks, warps, shares }) = each_grid {
             let arguments = [
