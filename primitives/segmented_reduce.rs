@@ -71,12 +71,13 @@ impl<Op: Operator<T>, T: Element, S> Reduce<Op, T, S> {
 /// | segments | folded by | the time depends on |
 /// |---|---|---|
 /// | rows of up to 128 KiB, 64 or more of up to 256 KiB | some lanes, a warp or a block each | the bytes |
-/// | by offsets of up to 8 MiB of items, unless many and short | a warp or a block each; the longest are shared | how unequal they are |
+/// | by offsets of up to 8 MiB of items, unless many and short or few and long | a warp or a block each; the longest are shared | how unequal they are |
 /// | others | all warps, with equally many items each | the bytes |
 ///
 /// In the last row, of up to 2^16 items of at most 4 bytes (2^15 of 8, 2^14 of wider ones), a block
 /// whose first segment began in an earlier block reads that segment's items again, from its begin.
-/// So one long segment among short ones takes up to twice as long.
+/// So one long segment among short ones takes up to twice as long. One warp writes the results of all empty
+/// segments between two items, so millions of them in one place take long.
 ///
 /// # Waiting
 /// No call waits for the device. The first use of an operator and element type in a process loads

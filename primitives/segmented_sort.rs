@@ -124,8 +124,8 @@ impl<K: SortKey, S> Sort<K, S> {
 /// | up to 16384 keys | by a block in shared memory, in bins by interpolation | 2 n (b + p) |
 /// | more | partition steps to such segments | n (b + 2 (b + p)) more a step |
 ///
-/// The limit of 16384 keys is 6656 to 13312 for keys of 8 bytes or a payload of 8 and more. On devices whose
-/// blocks have less than 227 KiB of shared memory it is 2560 to 4608, on Turing 1536 to 4608. A step divides a
+/// The limit of 16384 keys is 6656 to 13312 for keys of 8 bytes or a payload of 8 and more. Where a block cannot
+/// have the shared memory for so many it is 2560 to 4608, on Turing 1536 to 4608. A step divides a
 /// segment by up to 256, so random keys take one step up to 10^6 keys and two up to 10^8. Skewed
 /// keys take more steps, at most one for each 4 bits.
 ///
@@ -144,7 +144,7 @@ impl<K: SortKey, S> Sort<K, S> {
 /// |---|---|
 /// | rows of up to 256 keys | n / 8 and a little more |
 /// | rows of 257 keys up to the limit | none |
-/// | others | n (b + p + 2), for keys of 8 bytes n (b + p + 3); for indices n b more |
+/// | others | n (b + p + 2), for keys of 8 bytes n (b + p + 3), up to n (b + p + 6) where the limit is lower; for indices n b more |
 ///
 /// # Waiting
 /// As a [`Sort`]: no call waits for the device. Kernels read where segments begin, so a graph of a
@@ -160,9 +160,8 @@ impl<K: SortKey, S> Sort<K, S> {
 /// | as for a [`Sort`] | lengths, payload, bits, memory, device, context, capture, driver, compiler |
 ///
 /// Nothing has been written when a call returns an error, with the exception that a [`Sort`] has. On
-/// the device offsets are not checked: if they descend or reach past the keys, each segment that
-/// begins at one of them is sorted up to where the next one begins, and nothing outside of the
-/// arrays is accessed.
+/// the device offsets are not checked: if they descend or reach past the keys, some of them cut the keys, what lies
+/// between two cuts is sorted, and nothing outside of the arrays is accessed.
 ///
 /// # Source
 /// - Partition steps: Stehle and Jacobsen, "A Memory Bandwidth-Efficient Hybrid Radix Sort on GPUs"

@@ -25,7 +25,7 @@ struct RowOffsets {
     __device__ u64 operator[](u64 j) const { return j * columns; }
 };
 
-// Of an array. With a length on the device those past the items count as their number.
+// Of an array. With a length on the device those past `n` count as `n`.
 #ifdef LENGTH_ON_DEVICE
 template <class Offset> struct CutOffsets {
     const Offset *offsets;
@@ -101,7 +101,7 @@ __device__ inline u64 offsets_before(const Offsets &offsets, u64 segments, u64 i
         if (done < PARTS) high = min(high, first + done * step);
         if (done > 0) low = first + (done - 1) * step + 1;
         u64 begin = __shfl_sync(ALL_LANES, own[0], 0), end = __shfl_sync(ALL_LANES, own[ROWS_AT_ONCE - 1], WARP - 1);
-        float here = float(PARTS - 1) / float(end - begin), all = float(density); // 0 at the end of the offsets
+        float here = float(PARTS - 1) / float(end - begin), all = float(density); // about 0 at the end of the offsets
         bool is_other = here > 0 && (here > 1.5f * all || 1.5f * here < all);
         guess = u64(max(double(first) + double(i64(item - begin)) * (is_other ? double(here) : density), 0.0));
     }

@@ -63,38 +63,6 @@ template <class Work> __device__ inline void run_phase(Phase &phase, u32 total, 
     __syncthreads();
 }
 
-// Look-back by digit, as `LookBackDigits`, for any number of keys.
-struct LongLookBack {
-    static constexpr u64 INCLUSIVE = 1ull << 63;
-    static constexpr u32 AHEAD = 4; // words that are loaded at once
-    u64 *own;
-    u32 tile;
-
-    __device__ void publish(u32 d, u32 total) const {
-        store_relaxed(own + d, (tile == 0 ? INCLUSIVE : 0) | (u64(total) + 1));
-    }
-    __device__ u64 receive(u32 d, u32 total) const {
-        if (tile == 0) return 0;
-        u64 earlier = 0;
-        bool done = false;
-        for (u32 back = 1; !done; back += AHEAD) {
-            u64 seen[AHEAD];
-#pragma unroll
-            for (u32 k = 0; k < AHEAD; k++)
-                seen[k] = back + k > tile ? 0 : load_relaxed(own + d - u64(back + k) * BINS);
-#pragma unroll
-            for (u32 k = 0; k < AHEAD; k++) {
-                if (done) break;
-                while (seen[k] == 0) seen[k] = load_relaxed(own + d - u64(back + k) * BINS);
-                earlier += (seen[k] & ~INCLUSIVE) - 1;
-                done = (seen[k] & INCLUSIVE) != 0;
-            }
-        }
-        store_relaxed(own + d, INCLUSIVE | (earlier + total + 1));
-        return earlier;
-    }
-};
-
 // STABLE: the order of equal keys can be observed.
 template <class Order, class Tile, u32 CHUNK, u32 MEDIUM_CHUNK, u32 SMALL, u32 SHORT, bool STABLE> struct Partition {
     typedef typename Tile::Shape::Bits Bits;
@@ -374,9 +342,9 @@ template <class Order, class Tile, u32 CHUNK, u32 MEDIUM_CHUNK, u32 SMALL, u32 S
             auto claim = [=](u32 d, u32 total) { return atomicAdd(starts + d, u64(total)); };
             any_order<Tile>(shared, left, PlainDigit{digit}, load, put, claim);
         } else {
-            LongLookBack look_back{call.words + u64(tile) * BINS, in_segment};
-            auto publish = [=](u32 d, u32 total) { look_back.publish(d, total); };
-            auto receive = [=](u32 d, u32 total) { return starts[d] + look_back.receive(d, total); };
+            LookBackDigits<u64> chain{call.words + u64(tile) * BINS, in_segment};
+            auto publish = [=](u32 d, u32 total) { chain.publish(d, total); };
+            auto receive = [=](u32 d, u32 total) { return starts[d] + chain.receive<4>(d, total); };
             Value *values_out = (Value *)call.values[to] + (HAS_VALUES ? segment.first : 0);
             stable_any<Tile>(shared, left, digit, load, put, values ? values + first : nullptr, first_index, values_out,
                              publish, receive);

@@ -78,7 +78,7 @@ template <class Order, class Bits> struct ValueScale {
         float begin = value(first);
         return {begin, float(bins) * 0.9999f / (value(last) - begin)};
     }
-    // No infinite values, NaNs, or equal ones.
+    // No NaNs, and no equal values. With an infinite one all keys have the first bin, so the sample rejects the scale.
     __device__ bool exists() const { return factor - factor == 0; }
     __device__ u32 bin(Bits x) const { return __float2uint_rz((value(x) - first) * factor); }
     __device__ ValueScale of_lane(u32 lane) const { return {shuffle(first, lane), shuffle(factor, lane)}; }

@@ -374,7 +374,7 @@ template <class Order, class Tile, class Bucket> struct BucketStep {
                 u64 at = u64(tile) * Tile::TILE;
                 const Bits *from = (const Bits *)call.keys_in + at;
                 const Value *values = (const Value *)call.values_in;
-                LookBackDigits chain{call.words[0] + u64(tile) * BINS, tile};
+                LookBackDigits<u32> chain{call.words[0] + u64(tile) * BINS, tile};
                 stable_any<Tile>(
                     s, call.n - at, digit, [=](u32 at) { return order.to(from[at]); }, put,
                     values ? values + at : nullptr, at, values_out, [=](u32 d, u32 total) { chain.publish(d, total); },
@@ -417,7 +417,7 @@ template <class Order, class Tile, class Bucket> struct BucketStep {
                     return atomicAdd(cursors + bucket, total) | mark(bucket);
                 });
         } else {
-            LookBackDigits chain{words, part.number};
+            LookBackDigits<u32> chain{words, part.number};
             stable_any<Tile>(
                 s, part.left, digit, [=](u32 at) { return from[at]; }, put, (const Value *)call.values[1] + at, at,
                 (Value *)call.values[0], [=](u32 d, u32 total) { chain.publish(d, total); },

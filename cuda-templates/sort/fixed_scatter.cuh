@@ -49,7 +49,7 @@ __device__ inline void scatter_in_order(typename Tile::Shared &s, const SortCall
     const Value *values = (const Value *)call.values_in;
     u32 *counts = fixed.counts;
     bool is_last = IS_LAST_TILE(tile, Tile::TILE, call.n);
-    LookBackDigits chain{call.words[1] + u64(tile) * BINS, tile};
+    LookBackDigits<u32> chain{call.words[1] + u64(tile) * BINS, tile};
     stable_any<Tile>(
         s, call.n - at, digit, [=](u32 at) { return order.to(from[at]); }, Put{(Bits *)fixed.keys, order},
         values ? values + at : nullptr, at, (Value *)fixed.values, [=](u32 d, u32 total) { chain.publish(d, total); },

@@ -23,51 +23,53 @@ struct PlainDigit : Digit {
     }
 };
 
-// Look-back words. Zero: not published. Otherwise one more than the tile's aggregate or, with
+// Look-back words, of 32 bits or of 64. Zero: not published. Otherwise one more than the tile's aggregate or, with
 // INCLUSIVE set, one more than its inclusive prefix.
-constexpr u32 INCLUSIVE = 1u << 31, COUNT_MASK = INCLUSIVE - 1;
+template <class Word> constexpr Word INCLUSIVE = Word(1) << (8 * sizeof(Word) - 1);
 
 // The exclusive prefix of a digit at `tile`, whose word of the digit is `own`. If all tiles run at
 // once, a tile finds many aggregates before the first prefix. One after the other each takes the
 // latency of the L2 cache, so AHEAD words are loaded at once.
-template <u32 AHEAD> __device__ inline u32 look_back(const u32 *own, u32 tile) {
-    u32 earlier = 0;
+template <u32 AHEAD, class Word> __device__ inline Word look_back(const Word *own, u32 tile) {
+    constexpr Word COUNT_MASK = INCLUSIVE<Word> - 1;
+    Word earlier = 0;
     if constexpr (AHEAD == 1) {
         for (;;) {
             own -= BINS;
-            u32 seen;
+            Word seen;
             do seen = load_relaxed(own);
             while (seen == 0);
             earlier += (seen & COUNT_MASK) - 1;
-            if (seen & INCLUSIVE) return earlier; // the first tile's word always is
+            if (seen & INCLUSIVE<Word>) return earlier; // the first tile's word always is
         }
     } else {
         for (u32 back = 1;; back += AHEAD) { // in tiles
-            u32 seen[AHEAD];
+            Word seen[AHEAD];
 #pragma unroll
-            for (u32 k = 0; k < AHEAD; k++) seen[k] = back + k > tile ? 0 : load_relaxed(own - (back + k) * BINS);
+            for (u32 k = 0; k < AHEAD; k++) seen[k] = back + k > tile ? 0 : load_relaxed(own - Word(back + k) * BINS);
 #pragma unroll
             for (u32 k = 0; k < AHEAD; k++) {
-                while (seen[k] == 0) seen[k] = load_relaxed(own - (back + k) * BINS);
+                while (seen[k] == 0) seen[k] = load_relaxed(own - Word(back + k) * BINS);
                 earlier += (seen[k] & COUNT_MASK) - 1;
-                if (seen[k] & INCLUSIVE) return earlier;
+                if (seen[k] & INCLUSIVE<Word>) return earlier;
             }
         }
     }
 }
 
 // The look-back words of a tile, one a digit, and the number of tiles before it.
-struct LookBackDigits {
-    u32 *own, tile;
+template <class Word> struct LookBackDigits {
+    Word *own;
+    u32 tile;
 
     __device__ void publish(u32 d, u32 total) const {
-        store_relaxed(own + d, (tile == 0 ? INCLUSIVE : 0) | (total + 1));
+        store_relaxed(own + d, (tile == 0 ? INCLUSIVE<Word> : 0) | (Word(total) + 1));
     }
     // Returns the exclusive prefix of a digit, and publishes the inclusive one.
-    template <u32 AHEAD> __device__ u32 receive(u32 d, u32 total) const {
+    template <u32 AHEAD> __device__ Word receive(u32 d, u32 total) const {
         if (tile == 0) return 0;
-        u32 earlier = look_back<AHEAD>(own + d, tile);
-        store_relaxed(own + d, INCLUSIVE | (earlier + total + 1));
+        Word earlier = look_back<AHEAD>(own + d, tile);
+        store_relaxed(own + d, INCLUSIVE<Word> | (earlier + total + 1));
         return earlier;
     }
 };
@@ -246,7 +248,7 @@ template <class Order, class Tile> struct SortPass {
             for (u32 row = tile; row < tiles.most; row += tiles.here) other[u64(row) * BINS + threadIdx.x] = 0;
         u64 first = tiles.keys.first + u64(tiles.before + tile) * Tile::TILE,
             left = tiles.keys.first + tiles.keys.count - first;
-        LookBackDigits chain{words + u64(tile) * BINS, tile};
+        LookBackDigits<u32> chain{words + u64(tile) * BINS, tile};
         u64 *carried = plan.carried[parity];
         const u64 *starts = tiles.before == 0 ? plan.starts[pass] : plan.carried[1 - parity];
         bool carries = tile == tiles.here - 1;

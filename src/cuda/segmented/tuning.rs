@@ -107,7 +107,7 @@ impl EachGrid {
     }
 
     /// The launch of a scan for such rows. It goes over shared memory three times, a reduction once, so a row of eight
-    /// or more vectors has eight or more lanes, which spares conflicts of banks.
+    /// or more vectors (but for nine to twelve) has eight or more lanes, which spares conflicts of banks.
     pub(crate) fn scanned_rows(rows: usize, columns: usize, size: usize) -> Option<EachGrid> {
         EachGrid::of_rows(rows, columns, size, 8, MOST_TO_SCAN)
     }
