@@ -44,7 +44,8 @@ impl<Op: Operator<T>, T: Element, S> Reduce<Op, T, S> {
 /// # Cost
 /// Items are read once, and each result is written once. On the device that is one launch, for any
 /// shape. A matrix without rows takes memory fills instead: one for each four bytes of an item, or for
-/// each byte if its alignment is less than four.
+/// each byte if its alignment is less than four. On the host a matrix of more than 256 KiB and few columns takes
+/// memory for a row of carries for each 256 KiB.
 ///
 /// # Waiting
 /// No call waits for the device. The first use of an operator and element type in a process loads
@@ -207,11 +208,12 @@ impl<Op: Operator<T>, T: Element, S> ColumnReduce<Op, T, S> {
             View::Host(input) => {
                 assert!(P::ON_HOST);
                 let output = &mut output.host()[..columns];
-                match checked {
-                    (0, [_, Some(empty)]) => output.fill(Op::lower(empty)),
-                    (rows, [first, _]) => cpu::columns::reduce::<Op, T>(&input[..rows * columns], first, output),
+                if let (0, [_, Some(empty)]) = checked {
+                    output.fill(Op::lower(empty));
+                    return Ok(());
                 }
-                Ok(())
+                let (rows, [first, _]) = checked;
+                cpu::columns::reduce::<Op, T>(&input[..rows * columns], first, output)
             }
             View::Device(input) => {
                 assert!(P::ON_DEVICE);

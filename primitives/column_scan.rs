@@ -42,7 +42,8 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
 /// # Cost
 /// Items are read and written once. On the device that is one launch, for any shape. Most rows of
 /// up to 32 bytes are scanned as elements, if there is NVRTC. Other rows are cut into panels of up
-/// to 128 bytes, or 16 columns if that is more.
+/// to 128 bytes, or 16 columns if that is more. On the host a matrix of more than 256 KiB and few columns takes
+/// memory for a row of carries for each 256 KiB.
 ///
 /// # Waiting
 /// As a [`Scan`].
@@ -251,8 +252,7 @@ impl<Op: Operator<T>, T: Element, S> ColumnScan<Op, T, S> {
                 let Options { exclusive, reverse, .. } = options;
                 let first = options.first::<Op>();
                 // SAFETY: the slices of `Memory` have `n` elements, and the matrix has no more.
-                unsafe { cpu::columns::scan::<Op, T>(input, output, shape, exclusive, first, reverse) };
-                Ok(())
+                unsafe { cpu::columns::scan::<Op, T>(input, output, shape, exclusive, first, reverse) }
             }
             Memory::Device(items) => {
                 assert!(P::ON_DEVICE);

@@ -2,6 +2,7 @@
 
 use super::arguments::{Index, long_enough};
 use super::segmented::Rows;
+use super::sort_engines::same_length;
 use crate::cuda::check;
 use crate::memory::{View, ViewMut};
 use crate::site::Site;
@@ -302,12 +303,6 @@ impl<K: SortKey, S> Strided<SegmentedSort<K, Rows, S>> {
 }
 
 // ---- copies
-
-/// # Errors
-/// [`Error::Length`].
-fn same_length(keys: usize, payload: usize) -> Result<(), Error> {
-    if keys == payload { Ok(()) } else { Err(Error::Length { primitive: "sort", input: keys, output: payload }) }
-}
 
 impl<B> Strided<B> {
     /// The number of rows of `n` items.

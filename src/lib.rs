@@ -86,7 +86,8 @@
 //! | `len(&count)` | takes the number of items from memory |
 //!
 //! On the host a call returns when the work is done. The threads of rayon's current pool share the
-//! work; the calling thread does all of it on short inputs.
+//! work; the calling thread does all of it on short inputs. rayon starts its threads at the first long call, and
+//! panics if the system refuses them.
 //!
 //! On the device a call waits if it returns what the device computes: a value (`reduce`, `position`), counts
 //! (`partition`), a total (`offsets`), or new memory whose length depends on the data. Calls into the caller's

@@ -15,7 +15,8 @@ use super::{
     handover::hand_over,
     threshold,
 };
-use crate::{Associativity, Element, Operator};
+use crate::memory::zeros_on_host;
+use crate::{Associativity, Element, Error, Operator};
 use bytemuck::Zeroable;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use std::marker::PhantomData;
@@ -37,13 +38,18 @@ struct Shape {
 }
 
 impl Shape {
-    const fn of<T>() -> Shape {
+    /// `C` is the carry's type.
+    const fn of<T, C>() -> Shape {
         const fn items<T>(bytes: usize) -> usize {
             let size = if size_of::<T>() == 0 { 1 } else { size_of::<T>() };
             if bytes > size { bytes / size } else { 1 }
         }
         Shape {
-            panel: items::<T>(threshold(1 << 12)),
+            panel: if size_of::<C>() > size_of::<T>() {
+                items::<C>(threshold(1 << 12))
+            } else {
+                items::<T>(threshold(1 << 12))
+            },
             tile: items::<T>(threshold(256 << 10)),
             strip: items::<T>(threshold(16 << 10)),
             small: items::<T>(threshold(256 << 10)),
@@ -71,6 +77,9 @@ impl Shape {
 /// - They are the same, or they do not overlap.
 /// - During the call no other thread writes `input` or touches `output`.
 ///
+/// # Errors
+/// [`Error::OutOfMemory`], before anything is written: for a row of carries for each tile.
+///
 /// # Panics
 /// If `exclusive` is without `first`, before anything is written; and if the operator panics.
 pub(crate) unsafe fn scan<Op: Operator<T>, T: Element>(
@@ -80,10 +89,11 @@ pub(crate) unsafe fn scan<Op: Operator<T>, T: Element>(
     exclusive: bool,
     first: Option<Op::Carry>,
     reverse: bool,
-) {
+) -> Result<(), Error> {
     if columns == 1 {
         // SAFETY: the caller's.
-        return unsafe { super::scan::<Op, T>(input, output, rows, exclusive, first, reverse) };
+        unsafe { super::scan::<Op, T>(input, output, rows, exclusive, first, reverse) };
+        return Ok(());
     }
     struct Scan<C> {
         input: *const u8,
@@ -94,16 +104,18 @@ pub(crate) unsafe fn scan<Op: Operator<T>, T: Element>(
         reverse: bool,
     }
     impl<C: Element> Call for Scan<C> {
-        type Output = ();
-        fn run<Op: Operator<T>, T: Element>(self) {
+        type Output = Result<(), Error>;
+        fn run<Op: Operator<T>, T: Element>(self) -> Self::Output {
             let Scan { input, output, shape, exclusive, first, reverse } = self;
             let (input, output, first) = (input.cast(), output.cast(), same(first));
             // SAFETY: the caller's; the elements have the size and the alignment of the caller's.
-            unsafe { scan_shaped::<Op, T>(input, output, shape, exclusive, first, reverse, Shape::of::<T>()) }
+            unsafe {
+                scan_shaped::<Op, T>(input, output, shape, exclusive, first, reverse, Shape::of::<T, Op::Carry>())
+            }
         }
     }
     let shape = [rows, columns];
-    Op::on_host(Scan { input: input.cast(), output: output.cast(), shape, exclusive, first, reverse });
+    Op::on_host(Scan { input: input.cast(), output: output.cast(), shape, exclusive, first, reverse })
 }
 
 /// [`scan`] with panels and tiles of a given shape.
@@ -118,10 +130,10 @@ unsafe fn scan_shaped<Op: Operator<T>, T: Element>(
     first: Option<Op::Carry>,
     reverse: bool,
     shape: Shape,
-) {
+) -> Result<(), Error> {
     assert!(first.is_some() || !exclusive, "an exclusive scan needs an initial value");
     if rows == 0 || columns == 0 {
-        return;
+        return Ok(());
     }
     let matrix = Matrix::<Op, T> { input, output, rows, columns, reverse, strip: shape.strip, operator: PhantomData };
     let walk = |tile: Tile, carries: &mut [Op::Carry], some: bool| match exclusive {
@@ -129,15 +141,16 @@ unsafe fn scan_shaped<Op: Operator<T>, T: Element>(
         false => matrix.walk::<INCLUSIVE>(tile, carries, some),
     };
     let cut = Cut::new::<Op, T>([rows, columns], shape);
+    // For each panel a row of each tile: its aggregate, and when that is joined its inclusive prefix.
+    let mut states = zeros_on_host("scan", if cut.tiles == 1 { 0 } else { cut.tiles * columns })?;
+    let states = Rows { carries: states.as_mut_ptr(), width: columns };
     let scan_panel = |panel: usize| {
         let width = cut.panel(panel).len();
         let start = || vec![first.unwrap_or_else(Op::Carry::zeroed); width];
         if cut.tiles == 1 {
             return walk(cut.tile(panel, 0), &mut start(), first.is_some());
         }
-        // A row for each tile: its aggregate, and when that is joined its inclusive prefix.
-        let mut states = vec![Op::Carry::zeroed(); cut.tiles * width];
-        let states = Rows { carries: states.as_mut_ptr(), width };
+        let states = states.part(cut.panel(panel), cut.tiles);
         let fold = |tile: usize| {
             // SAFETY: tile `tile` alone writes its row, before it hands it on.
             matrix.walk::<FOLD>(cut.tile(panel, tile), unsafe { states.row_mut(tile) }, false);
@@ -159,6 +172,7 @@ unsafe fn scan_shaped<Op: Operator<T>, T: Element>(
         joined(cut.tiles, &fold, &join, &finish);
     };
     cut.for_each_panel(&scan_panel);
+    Ok(())
 }
 
 /// Reduces each column of a matrix of at least one row into one item of `output`, on the threads of
@@ -169,13 +183,20 @@ unsafe fn scan_shaped<Op: Operator<T>, T: Element>(
 /// As in [`scan`], but `first` is combined with the combination of all tiles. A single column is
 /// grouped as by [`super::reduce`].
 ///
+/// # Errors
+/// [`Error::OutOfMemory`], as in [`scan`].
+///
 /// # Panics
 /// If the operator panics, and if there is no whole row for the outputs.
-pub(crate) fn reduce<Op: Operator<T>, T: Element>(input: &[T], first: Option<Op::Carry>, output: &mut [T]) {
+pub(crate) fn reduce<Op: Operator<T>, T: Element>(
+    input: &[T],
+    first: Option<Op::Carry>,
+    output: &mut [T],
+) -> Result<(), Error> {
     if let [output] = output {
         let all = super::reduce::<Op, T>(input).expect("a row");
         *output = Op::lower(first.map_or(all, |first| Op::combine(first, all)));
-        return;
+        return Ok(());
     }
     struct Reduce<'a, T, C> {
         input: &'a [T],
@@ -183,20 +204,25 @@ pub(crate) fn reduce<Op: Operator<T>, T: Element>(input: &[T], first: Option<Op:
         output: &'a mut [T],
     }
     impl<E: Element, C: Element> Call for Reduce<'_, E, C> {
-        type Output = ();
-        fn run<Op: Operator<T>, T: Element>(self) {
+        type Output = Result<(), Error>;
+        fn run<Op: Operator<T>, T: Element>(self) -> Self::Output {
             let (input, output) = (bytemuck::cast_slice(self.input), bytemuck::cast_slice_mut(self.output));
-            reduce_shaped::<Op, T>(input, same(self.first), output, Shape::of::<T>());
+            reduce_shaped::<Op, T>(input, same(self.first), output, Shape::of::<T, Op::Carry>())
         }
     }
-    Op::on_host(Reduce { input, first, output });
+    Op::on_host(Reduce { input, first, output })
 }
 
 /// [`reduce`] with panels and tiles of a given shape.
-fn reduce_shaped<Op: Operator<T>, T: Element>(input: &[T], first: Option<Op::Carry>, output: &mut [T], shape: Shape) {
+fn reduce_shaped<Op: Operator<T>, T: Element>(
+    input: &[T],
+    first: Option<Op::Carry>,
+    output: &mut [T],
+    shape: Shape,
+) -> Result<(), Error> {
     let columns = output.len();
     if columns == 0 {
-        return;
+        return Ok(());
     }
     let rows = input.len() / columns;
     assert!(rows > 0, "a row");
@@ -213,17 +239,19 @@ fn reduce_shaped<Op: Operator<T>, T: Element>(input: &[T], first: Option<Op::Car
     };
     let cut = Cut::new::<Op, T>([rows, columns], shape);
     let to = Rows { carries: output.as_mut_ptr(), width: 1 };
+    let mut states = zeros_on_host::<Op::Carry>("reduce", cut.tiles * columns)?;
+    let states = Rows { carries: states.as_mut_ptr(), width: columns };
     let reduce_panel = |panel: usize| {
-        let width = cut.panel(panel).len();
-        let mut states = vec![Op::Carry::zeroed(); cut.tiles * width];
-        let rows = Rows { carries: states.as_mut_ptr(), width };
+        let rows = states.part(cut.panel(panel), cut.tiles);
         cut.for_each_tile(&|tile| {
             // SAFETY: tile `tile` alone writes its row.
             matrix.walk::<FOLD>(cut.tile(panel, tile), unsafe { rows.row_mut(tile) }, false);
         });
-        let (all, others) = states.split_at_mut(width);
-        for others in others.chunks_exact(width) {
-            for (all, &other) in all.iter_mut().zip(others) {
+        // SAFETY: all tiles have written their rows, and this panel alone has them.
+        let all = unsafe { rows.row_mut(0) };
+        for tile in 1..cut.tiles {
+            // SAFETY: as above.
+            for (all, &other) in all.iter_mut().zip(unsafe { rows.row(tile) }) {
                 *all = Op::combine(*all, other);
             }
         }
@@ -234,6 +262,7 @@ fn reduce_shaped<Op: Operator<T>, T: Element>(input: &[T], first: Option<Op::Car
         }
     };
     cut.for_each_panel(&reduce_panel);
+    Ok(())
 }
 
 /// Joins the tiles of a panel. States are numbers of tiles; the rows of carries lie elsewhere, so
@@ -331,6 +360,10 @@ struct Rows<C> {
 unsafe impl<C: Element> Sync for Rows<C> {}
 
 impl<C> Rows<C> {
+    /// The rows of the tiles of a panel with these columns, in a table of all columns.
+    fn part(&self, columns: Range<usize>, tiles: usize) -> Rows<C> {
+        Rows { carries: self.carries.wrapping_add(tiles * columns.start), width: columns.len() }
+    }
     /// # Safety
     /// There is a row `i`, and no thread writes it while the result lives.
     unsafe fn row(&self, i: usize) -> &[C] {
@@ -492,14 +525,14 @@ mod tests {
                         unsafe {
                             let (from, to, within) = (x.as_ptr(), out.as_mut_ptr(), in_place.as_mut_ptr());
                             let of = [rows, columns];
-                            scan_shaped::<Op, T>(from, to, of, exclusive, first, reverse, shape);
-                            scan_shaped::<Op, T>(within, within, of, exclusive, first, reverse, shape);
+                            scan_shaped::<Op, T>(from, to, of, exclusive, first, reverse, shape).unwrap();
+                            scan_shaped::<Op, T>(within, within, of, exclusive, first, reverse, shape).unwrap();
                         }
                         assert_eq!(&out, expected, "{rows} x {columns}, {exclusive}, {reverse}");
                         assert!(&in_place == expected, "in place, {rows} x {columns}, {exclusive}, {reverse}");
                     }
                     let mut output = vec![x[0]; columns];
-                    reduce_shaped::<Op, T>(&x, first, &mut output, shape);
+                    reduce_shaped::<Op, T>(&x, first, &mut output, shape).unwrap();
                     assert_eq!(output, totals, "{rows} x {columns}");
                 });
             }

@@ -174,7 +174,7 @@ impl Shape {
             // Half a chunk: enough items to pay for a call, few enough that memory is read while it
             // is written.
             group: (chunk / 2 / BLOCK * BLOCK).max(BLOCK),
-            small: 8 * pipeline::Shape::of::<u8>().small / bits.max(1),
+            small: 8 * pipeline::SMALL_BYTES / bits.max(1),
         }
     }
 }

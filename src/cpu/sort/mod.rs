@@ -39,7 +39,7 @@ pub(crate) use order::{Kind, Order};
 pub(crate) use segmented::SegmentedSort;
 use segmented::Segments;
 
-use crate::cpu::threshold;
+use crate::cpu::{lanes::LINE, scan::STREAMED_FROM, threshold};
 use msd::{Digit, LOGARITHMIC, RANGE, TOP_BITS};
 use order::{Bits, Encoding};
 use payload::{KeysOnly, OneWord, Payload, TwoWords};
@@ -88,12 +88,8 @@ const TARGET_BUCKET_BYTES: usize = threshold(128 << 10);
 const MIN_PART_ITEMS: usize = threshold(1 << 13);
 /// Parts for each thread.
 const PARTS_PER_THREAD: usize = 4;
-/// Bytes of items from which on a scatter writes past the caches. Unit tests take the path with less.
-const STREAMED_FROM: usize = if cfg!(test) { 4 << 20 } else { 32 << 20 };
 /// Keys of the sample that chooses the digit.
 const SAMPLED_KEYS: usize = 256;
-/// Bytes of a cache line.
-const CACHE_LINE: usize = 64;
 
 /// A sort of `n` items: the number of threads, and the scratch memory.
 #[derive(Clone, Debug)]
@@ -128,14 +124,14 @@ impl Sort {
 
     /// Bytes of scratch memory, at any address. It need not be initialised.
     ///
-    /// - Each thread: up to 1.5 MiB, the write-combining buffers of 2048 buckets, and 64 KiB of
+    /// - Each thread: up to 1.75 MiB: 1 MiB for items, the write-combining buffers of 2048 buckets, and 128 KiB of
     ///   counters.
     /// - A sort that keeps its input: as much as the items take.
     /// - A counting sort: at most 512 KiB for each thread, and nothing else.
     pub(crate) fn scratch(&self) -> usize {
         let mut layout = Layout { next: 0 };
         (self.code.layout)(self, &mut layout);
-        layout.next + CACHE_LINE
+        layout.next + LINE
     }
 
     /// Sorts `from` into `to`: the sorted keys end up in `to`, with their values or source indices.
@@ -225,7 +221,7 @@ impl<K: Bits, P: Payload> Engine<K, P> {
     /// As for [`Sort::run`].
     unsafe fn run(sort: &Sort, from: Arrays, to: Arrays, scratch: *mut u8) {
         let engine = Self::of(sort);
-        let mut layout = Layout { next: scratch.addr().next_multiple_of(CACHE_LINE) };
+        let mut layout = Layout { next: scratch.addr().next_multiple_of(LINE) };
         scratch.expose_provenance();
         let columns =
             |arrays: Arrays| Columns { keys: arrays.keys.cast::<K>(), values: arrays.values, first: sort.first };
@@ -252,7 +248,7 @@ struct Layout {
 impl Layout {
     fn take<T>(&mut self, count: usize) -> *mut T {
         let address = self.next;
-        self.next += (count * size_of::<T>()).next_multiple_of(CACHE_LINE);
+        self.next += (count * size_of::<T>()).next_multiple_of(LINE);
         std::ptr::with_exposed_provenance_mut(address)
     }
     fn columns<K, P: Payload>(&mut self, n: usize, payload: P) -> Columns<K> {

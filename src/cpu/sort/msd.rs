@@ -3,7 +3,8 @@
 //! Buckets are many and distant, so consecutive stores would nearly always miss the TLB. So each
 //! bucket has a write-combining buffer, and a full buffer goes to memory at once.
 
-use super::{CACHE_LINE, Columns, Engine, order::Bits, payload::Payload};
+use super::{Columns, Engine, order::Bits, payload::Payload};
+use crate::cpu::{lanes::LINE, scan::fence};
 use std::ops::Range;
 
 /// The most bits of a digit.
@@ -111,7 +112,7 @@ impl<K: Bits, P: Payload> Engine<K, P> {
     const BUFFER_ITEMS: usize = {
         let (key, value) = (size_of::<K>(), if P::MAX_BYTES == 0 { size_of::<K>() } else { P::MAX_BYTES });
         let (least, most) = if key < value { (key, value) } else { (value, key) };
-        let (all, few) = (CACHE_LINE / least, 4 * CACHE_LINE / most);
+        let (all, few) = (LINE / least, 4 * LINE / most);
         if all < few { all } else { few }
     };
 
@@ -121,7 +122,7 @@ impl<K: Bits, P: Payload> Engine<K, P> {
     const BUFFER_BYTES: usize = Self::VALUES_AT + Self::BUFFER_ITEMS * P::MAX_BYTES;
 
     /// Bytes of the buffers of all buckets, at any address.
-    pub(super) const ALL_BUFFERS_BYTES: usize = (Self::BUFFER_BYTES << MAX_WIDTH) + CACHE_LINE;
+    pub(super) const ALL_BUFFERS_BYTES: usize = (Self::BUFFER_BYTES << MAX_WIDTH) + LINE;
 
     /// The histogram of a digit over some items. Returns the bits in which their radix keys differ
     /// from `first`.
@@ -228,10 +229,10 @@ impl<K: Bits, P: Payload> Engine<K, P> {
         // Index j goes to buffer slot (j + phase) mod BUFFER_ITEMS, so a full buffer's keys go to
         // whole cache lines.
         let phase = to.keys.addr() / size_of::<K>() % Self::BUFFER_ITEMS;
-        let whole = |address: usize, size: usize| (address | (Self::BUFFER_ITEMS * size)).is_multiple_of(CACHE_LINE);
+        let whole = |address: usize, size: usize| (address | (Self::BUFFER_ITEMS * size)).is_multiple_of(LINE);
         let buffers = Buffers {
             // SAFETY: the size includes a cache line for the alignment.
-            base: unsafe { buffers.add(buffers.align_offset(CACHE_LINE)) },
+            base: unsafe { buffers.add(buffers.align_offset(LINE)) },
             to,
             firsts: &firsts,
             stream_keys: stream && whole(0, size_of::<K>()),
@@ -342,14 +343,5 @@ unsafe fn write(from: *const u8, to: *mut u8, len: usize, stream: bool) {
             return;
         }
         to.copy_from_nonoverlapping(from, len);
-    }
-}
-
-/// Makes streamed stores visible before any later store.
-fn fence() {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: there is no x86_64 without it.
-    unsafe {
-        std::arch::x86_64::_mm_sfence()
     }
 }
