@@ -97,7 +97,7 @@ fn main() {
         Kernels::WhenCalled => {
             let prebuilt = prebuilt(&texts, &stubs, PACKAGES);
             if prebuilt.is_empty()
-                && let Err(reason) = Nvrtc::find()
+                && let Err(reason) = Nvrtc::find(None)
             {
                 println!(
                     "cargo::warning=no NVRTC, which compiles kernels when they are called ({reason}); {NVRTC_HELP}"
@@ -457,7 +457,7 @@ fn compile(
     targets: &[Target],
     out: &Path,
 ) -> Vec<Vec<Image>> {
-    let nvrtc = match Nvrtc::find() {
+    let nvrtc = match Nvrtc::find(None) {
         Ok(nvrtc) => nvrtc,
         Err(reason) => {
             println!("cargo::warning=no NVRTC, so no GPU kernels are embedded ({reason}); {NVRTC_HELP}");

@@ -291,9 +291,10 @@ pub enum Error {
         /// The ordinal of the device.
         device: usize,
     },
-    /// No kernel for this device is embedded, and NVRTC was not found to compile one.
+    /// No kernel for this device is embedded, and NVRTC was not found to compile one, or is of a newer CUDA major than
+    /// the driver.
     #[error(
-        "no kernel for {unit} on compute capability {major}.{minor} is embedded, and NVRTC was not found ({reason}); `pip install nvidia-cuda-nvrtc` installs it, or name the library in PARASCAN_NVRTC"
+        "no kernel for {unit} on compute capability {major}.{minor} is embedded, and NVRTC was not found ({reason}); `pip install nvidia-cuda-nvrtc` installs it (`nvidia-cuda-nvrtc-cu12` for a driver of CUDA 12), or name the library in PARASCAN_NVRTC"
     )]
     NoCompiler {
         /// The kernel.

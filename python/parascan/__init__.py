@@ -13,19 +13,30 @@ array([2., 2., 4.])
 `help(parascan.scan)` and so on give shapes and dtypes; `python -m parascan` prints what it finds on this machine.
 """
 
+import ctypes
 import importlib.util
 import os
 from pathlib import Path
 
 
+def _driver():
+    """The CUDA major of the driver, which takes the kernels of no newer compiler."""
+    version = ctypes.c_int()
+    try:
+        ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(version))
+    except (OSError, AttributeError):
+        return 99  # nothing is compiled
+    return version.value // 1000
+
+
 def _find_compiler():
-    """Names NVRTC of the installed packages to the library, unless something names another."""
+    """Names the newest NVRTC of the installed packages that the driver takes, unless something names another."""
     if os.environ.get("PARASCAN_NVRTC") or (spec := importlib.util.find_spec("nvidia")) is None:
         return
     for folder in map(Path, spec.submodule_search_locations or ()):
-        found = sorted(folder.glob("*/lib/libnvrtc.so.1[0-9]"), key=lambda path: int(path.suffix[1:]))
-        if found:
-            os.environ["PARASCAN_NVRTC"] = str(found[-1])
+        found = {int(path.suffix[1:]): path for path in folder.glob("*/lib/libnvrtc.so.1[0-9]")}
+        if usable := [major for major in found if major <= _driver()]:
+            os.environ["PARASCAN_NVRTC"] = str(found[max(usable)])
             return
 
 

@@ -2,11 +2,14 @@
 
 import ast
 import inspect
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import parascan
+import pytest
 
 
 def test_the_stub_is_that_of_the_functions():
@@ -39,3 +42,19 @@ def test_the_command():
     printed = subprocess.run([sys.executable, "-m", "parascan"], capture_output=True, text=True, check=True).stdout
     for word in ("parascan", "driver", "device", "kernels", "NVRTC", "CPU"):
         assert f"\n{word}" in f"\n{printed}", printed
+
+
+@pytest.mark.skipif(not (sys.platform == "linux" and shutil.which("cc")), reason="the driver is one written in C")
+@pytest.mark.parametrize("version, major", [(12040, 12), (13000, 13), (14010, 13)])
+def test_the_compiler_is_no_newer_than_the_driver(tmp_path, version, major):
+    for package, name in (("cuda_nvrtc", "libnvrtc.so.12"), ("cu13", "libnvrtc.so.13")):
+        (tmp_path / "nvidia" / package / "lib").mkdir(parents=True)
+        (tmp_path / "nvidia" / package / "lib" / name).touch()
+    (tmp_path / "driver.c").write_text(f"int cuDriverGetVersion(int *version) {{ *version = {version}; return 0; }}")
+    library = tmp_path / "libcuda.so.1"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, tmp_path / "driver.c"], check=True)
+    environment = {name: value for name, value in os.environ.items() if name != "PARASCAN_NVRTC"}
+    environment |= {"PYTHONPATH": str(tmp_path), "LD_LIBRARY_PATH": str(tmp_path)}
+    program = "import os, parascan; print(os.environ['PARASCAN_NVRTC'])"
+    found = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert found.stdout.strip().endswith(f"libnvrtc.so.{major}")

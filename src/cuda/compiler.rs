@@ -1,6 +1,7 @@
 //! Compiling units at run time: through the cache on disk, and on all cores.
 
 use super::cache::Cache;
+use super::driver;
 use super::image::{key, packed, unpacked};
 use super::includes::{File, files};
 use super::kernels::Capability;
@@ -26,7 +27,7 @@ pub(super) fn are_checked() -> bool {
 }
 
 /// The compiler of this process.
-static COMPILER: LazyLock<Result<Nvrtc, String>> = LazyLock::new(Nvrtc::find);
+static COMPILER: LazyLock<Result<Nvrtc, String>> = LazyLock::new(|| Nvrtc::find(driver::version()));
 
 /// Whether there is a compiler. It is loaded if the cache does not know it.
 pub(super) fn is_found() -> bool {
@@ -183,7 +184,7 @@ fn through(
 /// The compiler, if there is one.
 #[cfg(test)]
 pub(super) fn compiler_for_tests() -> Option<Nvrtc> {
-    Nvrtc::find()
+    Nvrtc::find(driver::version())
         .map_err(|reason| {
             assert_ne!(std::env::var("PARASCAN_REQUIRE_NVRTC").as_deref(), Ok("1"), "{reason}");
             eprintln!("skipped, no NVRTC: {reason}");
@@ -385,6 +386,40 @@ mod tests {
         assert!(!loads("17", "/one"), "it was written anew");
         fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o777)).unwrap();
         assert!(loads("17", "/one"), "others can write the folder");
+    }
+
+    /// The images of a newer CUDA major do not load.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_compiler_that_is_newer_than_the_driver() {
+        use crate::cuda::fakes::{alone, compiler, driver, printed};
+        let folder = Folder::new("newer");
+        let Some(mut command) = alone(a_compiler_that_is_newer_than_the_driver, &folder.0) else {
+            return match Compiler::get("a unit", NEWEST, &Cache::of_user()) {
+                Ok(compiler) => println!("of CUDA {}", compiler.version.0),
+                Err(e) => println!("{e}"),
+            };
+        };
+        let [Some(_), Some(file)] = [12, 13].map(|major| compiler(&folder, &format!("libnvrtc.so.{major}"), major, 90))
+        else {
+            return;
+        };
+        let mut with = |version: i32| {
+            driver(&folder, version);
+            printed(&mut command)
+        };
+        // One after the other, with one cache: what it knows is of the other driver's compiler.
+        for (version, major) in [(13000, 13), (12040, 12), (13010, 13), (12080, 12)] {
+            let said = with(version);
+            assert!(said.contains(&format!("of CUDA {major}\n")), "a driver of {version}: {said}");
+        }
+        let why = "it is of CUDA 13.0 and the driver takes 12.4";
+        std::fs::remove_file(folder.0.join("libnvrtc.so.12")).unwrap();
+        let said = with(12040);
+        assert!(said.contains(why) || said.contains("of CUDA 12\n"), "where no other is found: {said}");
+        let said = printed(command.env("PARASCAN_NVRTC", &file));
+        let words = format!("NVRTC was not found (PARASCAN_NVRTC={}: {why}); ", file.display());
+        assert!(said.contains(&words) && said.contains("nvidia-cuda-nvrtc-cu12"), "{said}");
     }
 
     /// The process finds it by the key under which build.rs keeps it.

@@ -8,7 +8,7 @@ use libloading::Library;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::ffi::c_int;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, Weak};
 
 /// Returns the context of device `ordinal`, cudarc's own (its primary context): one object for all
 /// callers while any of them holds it.
@@ -169,6 +169,19 @@ pub(super) fn open() -> Result<Library, libloading::Error> {
     let (name, other) = if cfg!(windows) { ("nvcuda.dll", "nvcuda.dll") } else { ("libcuda.so.1", "libcuda.so") };
     // SAFETY: loading the driver runs no initialiser that others can observe.
     unsafe { Library::new(name).or_else(|e| Library::new(other).map_err(|_| e)) }
+}
+
+/// The version of the driver, as in 12040 for 12.4. `None` without a driver.
+pub(super) fn version() -> Option<i32> {
+    static VERSION: LazyLock<Option<i32>> = LazyLock::new(|| {
+        let (library, mut version) = (open().ok()?, 0);
+        // SAFETY: signature as documented by the driver, which writes an integer.
+        let code = unsafe {
+            library.get::<unsafe extern "C" fn(*mut c_int) -> c_int>("cuDriverGetVersion").ok()?(&mut version)
+        };
+        (code == 0).then_some(version)
+    });
+    *VERSION
 }
 
 /// The number of devices, at least one. The driver is asked until it has answered.

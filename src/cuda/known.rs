@@ -4,12 +4,13 @@
 //!
 //! So the cache keeps them beside the images, and a process whose kernels are all in the cache loads
 //! no compiler. The entry is read as an image is: no other user could write it, and it is whole. Its
-//! key has the environment variables of the search. It lists the library's file and the places that
+//! key has the driver's major version and the environment variables of the search. It lists the library's file and the places that
 //! the search looked at, each with size, time of modification and inode, and counts only while all
 //! of them are as they were. If the search would still find another library, as by the run path of
 //! another program, the entry is that of a compiler that has made the images under its version.
 
 use super::cache::Cache;
+use super::driver;
 use super::nvrtc::{Nvrtc, VARIABLES};
 use std::env;
 use std::ffi::OsString;
@@ -90,7 +91,8 @@ fn key() -> String {
     let values: Vec<(&str, Option<OsString>)> = VARIABLES.iter().map(|&name| (name, env::var_os(name))).collect();
     let is_relative = |value: &OsString| env::split_paths(value).any(|path| !path.is_absolute());
     let folder = values.iter().filter_map(|(_, value)| value.as_ref()).any(is_relative).then(env::current_dir);
-    format!("compiler {values:?} {:?}", folder.and_then(Result::ok))
+    let driver = driver::version().map(|version| version / 1000);
+    format!("compiler {driver:?} {values:?} {:?}", folder.and_then(Result::ok))
 }
 
 #[cfg(test)]

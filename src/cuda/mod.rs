@@ -24,6 +24,8 @@ mod compiler;
 mod contract;
 mod driver;
 mod entry_points;
+#[cfg(all(test, target_os = "linux"))]
+mod fakes;
 mod image;
 mod includes;
 pub(crate) mod kernels;

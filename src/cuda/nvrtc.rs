@@ -60,73 +60,14 @@ impl Nvrtc {
     /// Loads the first NVRTC of: `PARASCAN_NVRTC` (a file), the dynamic linker's, `CUDA_PATH` and
     /// `CUDA_HOME`, `/usr/local/cuda`, the site-packages of the `python3` on PATH. The error lists
     /// the places searched.
-    pub(crate) fn find() -> std::result::Result<Nvrtc, String> {
-        let mut places = Vec::new();
-        let mut found = Nvrtc::search(&mut places)?;
-        found.places = places;
+    ///
+    /// `driver` is the driver's version, as in 12040. It does not load images of a newer CUDA major, so
+    /// a compiler of one is passed over.
+    pub(crate) fn find(driver: Option<i32>) -> std::result::Result<Nvrtc, String> {
+        let mut search = Search { driver, places: Vec::new(), too_new: String::new() };
+        let mut found = search.run()?;
+        found.places = search.places;
         Ok(found)
-    }
-
-    /// Adds the files and folders that the search looks at to `places`, before it looks.
-    fn search(places: &mut Vec<PathBuf>) -> std::result::Result<Nvrtc, String> {
-        let linkers = |name: &Path, places: &mut Vec<PathBuf>| {
-            let path = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
-            places.push("/etc/ld.so.cache".into());
-            places.extend(std::env::split_paths(&path).map(|folder| folder.join(name)));
-        };
-        if let Some(file) = std::env::var_os("PARASCAN_NVRTC").filter(|file| !file.is_empty()) {
-            let file = PathBuf::from(file);
-            match file.parent() {
-                Some(folder) if !folder.as_os_str().is_empty() => places.push(file.clone()),
-                _ => linkers(&file, places),
-            }
-            return Nvrtc::open(&file).map_err(|e| format!("PARASCAN_NVRTC={}: {e}", file.display()));
-        }
-        for name in NAMES {
-            linkers(Path::new(name), places);
-            if let Ok(found) = Nvrtc::open(Path::new(name)) {
-                return Ok(found);
-            }
-        }
-        let toolkits = ["CUDA_PATH", "CUDA_HOME"].into_iter().filter_map(std::env::var_os).map(PathBuf::from);
-        let mut folders: Vec<PathBuf> = Vec::new();
-        for toolkit in toolkits.chain([PathBuf::from("/usr/local/cuda")]) {
-            folders.extend([toolkit.join("lib64"), toolkit.join("lib")]);
-        }
-        places.extend_from_slice(&folders);
-        if let Some(found) = folders.iter().find_map(|folder| Nvrtc::open_in(folder)) {
-            return Ok(found);
-        }
-        // The interpreter comes last, as starting it is the slowest.
-        for sites in [sites_beside_python, sites_of_python] {
-            let sites = sites();
-            let packages: Vec<PathBuf> = sites.iter().flat_map(|site| libraries_in(site)).collect();
-            places.extend(sites.iter().map(|site| site.join("nvidia")).chain(packages.iter().cloned()));
-            if let Some(found) = packages.iter().find_map(|folder| Nvrtc::open_in(folder)) {
-                return Ok(found);
-            }
-            for package in packages {
-                if !folders.contains(&package) {
-                    folders.push(package);
-                }
-            }
-        }
-        let looked: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
-        Err(format!("looked with the dynamic linker and in {}", looked.join(", ")))
-    }
-
-    /// Loads the newest NVRTC in a folder.
-    fn open_in(folder: &Path) -> Option<Nvrtc> {
-        let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
-            .ok()?
-            .filter_map(|entry| Some(entry.ok()?.path()))
-            .filter(|path| {
-                let name = path.file_name().and_then(|name| name.to_str()).unwrap_or("");
-                name.starts_with("libnvrtc.so") && !name.contains("alt")
-            })
-            .collect();
-        files.sort();
-        files.iter().rev().find_map(|file| Nvrtc::open(file).ok())
     }
 
     /// Loads the library `file`.
@@ -354,6 +295,94 @@ impl Nvrtc {
     unsafe fn symbol<F: Copy>(&self, name: &str) -> std::result::Result<F, String> {
         // SAFETY: the caller's; the copy is used while `self.library` is loaded.
         unsafe { self.library.get::<F>(name) }.map(|f| *f).map_err(|e| format!("{name}: {}", words(&e)))
+    }
+}
+
+/// A search for a compiler, with what it has seen so far.
+struct Search {
+    driver: Option<i32>,
+    places: Vec<PathBuf>,
+    /// The last library that is too new for the driver, in words.
+    too_new: String,
+}
+
+impl Search {
+    /// Adds the files and folders that the search looks at to `places`, before it looks.
+    fn run(&mut self) -> std::result::Result<Nvrtc, String> {
+        let linkers = |name: &Path, places: &mut Vec<PathBuf>| {
+            let path = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+            places.push("/etc/ld.so.cache".into());
+            places.extend(std::env::split_paths(&path).map(|folder| folder.join(name)));
+        };
+        if let Some(file) = std::env::var_os("PARASCAN_NVRTC").filter(|file| !file.is_empty()) {
+            let file = PathBuf::from(file);
+            match file.parent() {
+                Some(folder) if !folder.as_os_str().is_empty() => self.places.push(file.clone()),
+                _ => linkers(&file, &mut self.places),
+            }
+            return self.open(&file).map_err(|e| format!("PARASCAN_NVRTC={}: {e}", file.display()));
+        }
+        for name in NAMES {
+            linkers(Path::new(name), &mut self.places);
+            if let Ok(found) = self.open(Path::new(name)) {
+                return Ok(found);
+            }
+        }
+        let toolkits = ["CUDA_PATH", "CUDA_HOME"].into_iter().filter_map(std::env::var_os).map(PathBuf::from);
+        let mut folders: Vec<PathBuf> = Vec::new();
+        for toolkit in toolkits.chain([PathBuf::from("/usr/local/cuda")]) {
+            folders.extend([toolkit.join("lib64"), toolkit.join("lib")]);
+        }
+        self.places.extend_from_slice(&folders);
+        if let Some(found) = folders.iter().find_map(|folder| self.open_in(folder)) {
+            return Ok(found);
+        }
+        // The interpreter comes last, as starting it is the slowest.
+        for sites in [sites_beside_python, sites_of_python] {
+            let sites = sites();
+            let packages: Vec<PathBuf> = sites.iter().flat_map(|site| libraries_in(site)).collect();
+            self.places.extend(sites.iter().map(|site| site.join("nvidia")).chain(packages.iter().cloned()));
+            if let Some(found) = packages.iter().find_map(|folder| self.open_in(folder)) {
+                return Ok(found);
+            }
+            for package in packages {
+                if !folders.contains(&package) {
+                    folders.push(package);
+                }
+            }
+        }
+        let looked: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
+        Err(format!("{}looked with the dynamic linker and in {}", self.too_new, looked.join(", ")))
+    }
+
+    /// Loads the newest NVRTC in a folder.
+    fn open_in(&mut self, folder: &Path) -> Option<Nvrtc> {
+        let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
+            .ok()?
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .filter(|path| {
+                let name = path.file_name().and_then(|name| name.to_str()).unwrap_or("");
+                name.starts_with("libnvrtc.so") && !name.contains("alt")
+            })
+            .collect();
+        files.sort();
+        files.iter().rev().find_map(|file| self.open(file).ok())
+    }
+
+    /// Loads the library `file`, unless it is too new for the driver.
+    fn open(&mut self, file: &Path) -> std::result::Result<Nvrtc, String> {
+        let nvrtc = Nvrtc::open(file)?;
+        let (major, minor) = nvrtc.version;
+        match self.driver {
+            // Drivers before 12.0 take no compiler's images. They get an error of their own.
+            Some(driver) if major > 12 && major > driver / 1000 => {
+                let takes = format!("the driver takes {}.{}", driver / 1000, driver % 1000 / 10);
+                let reason = format!("it is of CUDA {major}.{minor} and {takes}");
+                self.too_new = format!("{}: {reason}; ", file.display());
+                Err(reason)
+            }
+            _ => Ok(nvrtc),
+        }
     }
 }
 

@@ -192,7 +192,7 @@ fn a_compiler_that_does_not_work() {
     };
     let context = or_skip!(context());
     let (major, minor) = context.compute_capability().unwrap();
-    let version = "int nvrtcVersion(int *major, int *minor) { *major = 99; *minor = 0; return 0; }\n";
+    let version = "int nvrtcVersion(int *major, int *minor) { *major = 12; *minor = 0; return 0; }\n";
     let too_new = "int nvrtcGetNumSupportedArchs(int *n) { *n = 1; return 0; }
                    int nvrtcGetSupportedArchs(int *list) { *list = 990; return 0; }\n";
     let incomplete = too_new.replace("990", &format!("{major}{minor}"));
