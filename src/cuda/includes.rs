@@ -33,8 +33,7 @@ impl File {
     /// would not end.
     fn read(path: PathBuf) -> Option<File> {
         let Ok(metadata) = fs::metadata(&path) else { return Some(File { path, text: None, modified: None }) };
-        let text = fs::read(&path);
-        metadata.is_file().then(|| File { path, text: text.ok(), modified: metadata.modified().ok() })
+        metadata.is_file().then(|| File { text: fs::read(&path).ok(), path, modified: metadata.modified().ok() })
     }
 }
 
@@ -211,6 +210,16 @@ mod tests {
             assert_eq!(of(text), None, "{text}");
         }
         assert_eq!(names(b"#include \"\xff\""), None);
+    }
+
+    /// The scan would wait for its writer.
+    #[cfg(unix)]
+    #[test]
+    fn a_pipe() {
+        let pipe = std::env::temp_dir().join(format!("parascan-pipe-{}", std::process::id()));
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        assert_eq!(files("unit.cu", &format!("#include \"{}\"", pipe.display()), &[]), None);
+        fs::remove_file(&pipe).unwrap();
     }
 
     /// The scan of files that include each other ends, although each include has another spelling.
