@@ -105,13 +105,17 @@ fn main() {
             }
             [prebuilt, by_segment()]
         }
-        Kernels::For(targets) => [compile(&texts, [&templates, &stubs], &targets, &out), by_segment()],
+        Kernels::For(targets) => {
+            let compiled = compile(&texts, [&templates, &stubs], &targets, &out);
+            [compiled.unwrap_or_else(|| prebuilt(&texts, &stubs, PACKAGES)), by_segment()]
+        }
         Kernels::Prebuild(capability, folder) => {
             let mut texts = texts.clone();
             if cfg!(feature = "prebuilt-segments") {
                 texts.extend(&texts_by_segment);
             }
             let images = compile(&texts, [&templates, &stubs], &[Target::Ptx(capability)], &out);
+            let images = images.expect("prebuilt kernels need NVRTC");
             prebuild(&texts, &stubs, &images, &folder);
             [Vec::new(), Vec::new()]
         }
@@ -130,8 +134,8 @@ enum Kernels {
     /// Not set: the prebuilt kernels, if there are any. A process compiles the kernels that it calls,
     /// if it has NVRTC.
     WhenCalled,
-    /// A list as in `80,90`: machine code for each, and PTX of the newest, which newer devices run. By segment
-    /// the prebuilt kernels, if there are any.
+    /// A list as in `80,90`: machine code for each, and PTX of the newest, which newer devices run. By segment, and
+    /// without NVRTC, the prebuilt kernels, if there are any.
     For(Vec<Target>),
     /// `PARASCAN_PREBUILT` names a folder, and `PARASCAN_CUDA_ARCHS` one architecture: PTX of it, in the packages
     /// of prebuilt kernels, which lie in the folder. The build embeds nothing.
@@ -450,18 +454,21 @@ fn texts(units: &[CatalogUnit]) -> Vec<(&str, &str)> {
 }
 
 /// The images of every text, one for each target. Each comes from the last build in `out`, from the
-/// user's cache of kernels, or from the compiler. Keys are made from stubs of the templates.
+/// user's cache of kernels, or from the compiler. Keys are made from stubs of the templates. `None` without
+/// a compiler.
 fn compile(
     texts: &[(&str, &str)],
     [templates, stubs]: [&[(&str, &str)]; 2],
     targets: &[Target],
     out: &Path,
-) -> Vec<Vec<Image>> {
+) -> Option<Vec<Vec<Image>>> {
     let nvrtc = match Nvrtc::find(None) {
         Ok(nvrtc) => nvrtc,
         Err(reason) => {
-            println!("cargo::warning=no NVRTC, so no GPU kernels are embedded ({reason}); {NVRTC_HELP}");
-            return Vec::new();
+            println!("cargo::warning=no NVRTC, so no machine code is embedded ({reason}); {NVRTC_HELP}");
+            // A file that never exists: the next build looks for NVRTC again.
+            println!("cargo::rerun-if-changed={}", out.join("NVRTC").display());
+            return None;
         }
     };
     let (folder, cache) = (out.join("kernels"), Cache::of_user());
@@ -500,7 +507,7 @@ fn compile(
             let _ = fs::remove_file(stale);
         }
     }
-    images
+    Some(images)
 }
 
 const NVRTC_HELP: &str = "`pip install nvidia-cuda-nvrtc` installs it, PARASCAN_NVRTC=/path/to/libnvrtc.so names one, \
@@ -568,7 +575,6 @@ fn make(
 
 /// Writes the images of one PTX target to the packages of prebuilt kernels, which lie in `folder`.
 fn prebuild(texts: &[(&str, &str)], stubs: &[(&str, &str)], images: &[Vec<Image>], folder: &Path) {
-    assert_eq!(images.len(), texts.len(), "prebuilt kernels need NVRTC");
     for (&(_, text), images) in texts.iter().zip(images) {
         // The registry takes packages of up to 10 MB.
         let has = |kernels: &str| text.ends_with(&format!("#include \"{kernels}.cuh\"\n"));
