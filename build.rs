@@ -645,7 +645,9 @@ fn embed(units: &[Vec<CatalogUnit>; 2], images: &[Vec<Vec<Image>>; 2], out: &Pat
     let _ = fs::remove_dir_all(&sources);
     fs::create_dir_all(&sources).expect("OUT_DIR can be written");
     for CatalogUnit { source, names, .. } in units.iter().flatten() {
-        fs::write(sources.join(format!("{}.cu", names[0])), source).expect("OUT_DIR can be written");
+        // Windows has no files with the characters that this replaces in their names.
+        let name = names[0].replace('<', "(").replace('>', ")").replace(':', "");
+        fs::write(sources.join(format!("{name}.cu")), source).expect("OUT_DIR can be written");
     }
 }
 

@@ -254,6 +254,15 @@ mod tests {
         assert_eq!(kinds.len(), 18, "{kinds:?}");
     }
 
+    /// Windows has no files with these characters in their names.
+    #[test]
+    fn names_of_files() {
+        for file in std::fs::read_dir(concat!(env!("OUT_DIR"), "/units")).unwrap() {
+            let name = file.unwrap().file_name().into_string().unwrap();
+            assert!(!name.contains(['<', '>', ':', '"', '/', '\\', '|', '?', '*']), "{name}");
+        }
+    }
+
     /// The scan of includes knows all that the library's own units read: templates, and no file.
     #[test]
     fn units_of_the_library_are_kept() {
