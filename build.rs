@@ -110,6 +110,8 @@ fn main() {
             [compiled.unwrap_or_else(|| prebuilt(&texts, &stubs, PACKAGES)), by_segment()]
         }
         Kernels::Prebuild(capability, folder) => {
+            // The files are newer than this build, and `prebuilt/make` removes them: so each time it runs again.
+            println!("cargo::rerun-if-changed={}", folder.display());
             let mut texts = texts.clone();
             if cfg!(feature = "prebuilt-segments") {
                 texts.extend(&texts_by_segment);
