@@ -7,7 +7,7 @@ use super::includes::{File, files};
 use super::kernels::Capability;
 use super::known::Known;
 use super::library::{STUBS, TEMPLATES};
-use super::nvrtc::{FLAGS, Failure, Nvrtc, Target};
+use super::nvrtc::{FLAGS, Failure, Nvrtc, Target, Version};
 use super::unit::included;
 use crate::Error;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -37,7 +37,7 @@ pub(super) fn is_found() -> bool {
 
 /// What the key of an image has of the compiler.
 pub(super) struct Compiler {
-    version: (i32, i32),
+    version: Version,
     pub(super) target: Target,
 }
 
@@ -556,7 +556,7 @@ mod tests {
         fs::write(&header, "1").unwrap();
         let source = format!("#include \"{}\"\n", header.display());
         let image = |make: &dyn Fn() -> &'static [u8]| {
-            let key = |files: &[String]| key(Target::Cubin(90), (13, 0), &FLAGS, &source, &[], files);
+            let key = |files: &[String]| key(Target::Cubin(90), (13, 0, 0), &FLAGS, &source, &[], files);
             through(&cache, || files("unit", &source, &[]), key, || Ok(make().to_vec())).unwrap()
         };
         let changing = || {

@@ -2,13 +2,13 @@
 //!
 //! build.rs includes the module, so a build and a process find each other's images.
 
-use super::nvrtc::Target;
+use super::nvrtc::{Target, Version};
 
 /// Returns the key of an image: the target, the compiler, its flags, the text of the unit, the
 /// stubs of the templates that the text includes, and the user's `files`.
 pub(crate) fn key(
     target: Target,
-    version: (i32, i32),
+    version: Version,
     flags: &[&str],
     source: &str,
     stubs: &[(&str, &str)],
@@ -42,15 +42,16 @@ mod tests {
         let other_templates = [templates[0], ("b.cuh", &stubs[2])];
         let flags = ["--std=c++17", "--fmad=false"];
         let keys = [
-            key(Target::Cubin(90), (13, 0), &flags, "text", &templates, &[]),
-            key(Target::Cubin(80), (13, 0), &flags, "text", &templates, &[]),
-            key(Target::Ptx(90), (13, 0), &flags, "text", &templates, &[]),
-            key(Target::Cubin(90), (13, 1), &flags, "text", &templates, &[]),
-            key(Target::Cubin(90), (13, 0), &flags[..1], "text", &templates, &[]),
-            key(Target::Cubin(90), (13, 0), &["--other", flags[0], flags[1]], "text", &templates, &[]),
-            key(Target::Cubin(90), (13, 0), &flags, "other text", &templates, &[]),
-            key(Target::Cubin(90), (13, 0), &flags, "text", &other_templates, &[]),
-            key(Target::Cubin(90), (13, 0), &flags, "text", &templates[..1], &[]),
+            key(Target::Cubin(90), (13, 0, 7), &flags, "text", &templates, &[]),
+            key(Target::Cubin(80), (13, 0, 7), &flags, "text", &templates, &[]),
+            key(Target::Ptx(90), (13, 0, 7), &flags, "text", &templates, &[]),
+            key(Target::Cubin(90), (13, 1, 7), &flags, "text", &templates, &[]),
+            key(Target::Cubin(90), (13, 0, 8), &flags, "text", &templates, &[]),
+            key(Target::Cubin(90), (13, 0, 7), &flags[..1], "text", &templates, &[]),
+            key(Target::Cubin(90), (13, 0, 7), &["--other", flags[0], flags[1]], "text", &templates, &[]),
+            key(Target::Cubin(90), (13, 0, 7), &flags, "other text", &templates, &[]),
+            key(Target::Cubin(90), (13, 0, 7), &flags, "text", &other_templates, &[]),
+            key(Target::Cubin(90), (13, 0, 7), &flags, "text", &templates[..1], &[]),
         ];
         assert_eq!(keys.iter().collect::<HashSet<_>>().len(), keys.len());
     }

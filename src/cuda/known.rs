@@ -11,7 +11,7 @@
 
 use super::cache::Cache;
 use super::driver;
-use super::nvrtc::{Nvrtc, VARIABLES};
+use super::nvrtc::{Nvrtc, VARIABLES, Version};
 use std::env;
 use std::ffi::OsString;
 use std::fs;
@@ -20,7 +20,7 @@ use std::time::SystemTime;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Known {
-    pub(super) version: (i32, i32),
+    pub(super) version: Version,
     /// The compute capabilities that it compiles for, ascending.
     pub(super) architectures: Vec<u32>,
 }
@@ -47,9 +47,9 @@ impl Known {
     /// The version, the architectures, then a line for each file and folder, the library first.
     /// `None` if a path is no text of one line.
     fn entry(&self, library: &Path, places: &[impl AsRef<Path>]) -> Option<String> {
-        let (major, minor) = self.version;
+        let (major, minor, bytes) = self.version;
         let architectures: Vec<String> = self.architectures.iter().map(u32::to_string).collect();
-        let mut entry = format!("{major} {minor}\n{}", architectures.join(" "));
+        let mut entry = format!("{major} {minor} {bytes}\n{}", architectures.join(" "));
         for place in [library].into_iter().chain(places.iter().map(AsRef::as_ref)) {
             let path = std::path::absolute(place).ok()?;
             let path = path.to_str().filter(|path| !path.contains('\n'))?;
@@ -60,8 +60,9 @@ impl Known {
 
     fn parse(entry: &str) -> Option<Known> {
         let mut lines = entry.lines();
-        let (major, minor) = lines.next()?.split_once(' ')?;
-        let version = (major.parse().ok()?, minor.parse().ok()?);
+        let mut version = lines.next()?.split(' ');
+        let mut number = || version.next();
+        let version = (number()?.parse().ok()?, number()?.parse().ok()?, number()?.parse().ok()?);
         let architectures = lines.next()?.split(' ').map(|number| number.parse().ok()).collect::<Option<_>>()?;
         let mut places = lines.map(|line| line.split_once(' '));
         let (of_library, library) = places.next()??;
@@ -110,7 +111,7 @@ mod tests {
         let write = |bytes: &[u8]| fs::write(&library, bytes).unwrap();
         write(b"a library");
         fs::create_dir(&searched).unwrap();
-        let known = Known { version: (13, 0), architectures: vec![75, 90] };
+        let known = Known { version: (13, 0, 9), architectures: vec![75, 90] };
         let entry = known.entry(&library, &[&absent, &searched]).unwrap();
         let holds = |expected: bool, why: &str| {
             assert_eq!(Known::parse(&entry), expected.then(|| known.clone()), "{why}");
@@ -155,7 +156,7 @@ mod tests {
         fs::create_dir_all(&folder.0).unwrap();
         let library = folder.0.join("lib.so");
         fs::write(&library, b"a library").unwrap();
-        let known = Known { version: (12, 4), architectures: vec![90] };
+        let known = Known { version: (12, 4, 9), architectures: vec![90] };
         let none: [&Path; 0] = [];
         let entry = known.entry(&library, &none).unwrap();
         assert_eq!(Known::parse(&entry), Some(known.clone()));

@@ -40,6 +40,9 @@ pub(crate) enum Failure {
     Call(String),
 }
 
+/// A compiler: major and minor version, and the bytes of its library, in which update releases of one version differ.
+pub(crate) type Version = (i32, i32, u64);
+
 type Program = *mut c_void;
 type Result = c_int;
 
@@ -47,7 +50,7 @@ type Result = c_int;
 pub(crate) struct Nvrtc {
     library: Library,
     path: PathBuf,
-    version: (i32, i32),
+    version: Version,
     places: Vec<PathBuf>,
 }
 
@@ -88,7 +91,7 @@ impl Nvrtc {
         }
         // SAFETY: loading NVRTC runs no initialiser that others can observe.
         let library = unsafe { Library::new(file) }.map_err(|e| words(&e))?;
-        let mut nvrtc = Nvrtc { library, path: file.to_owned(), version: (0, 0), places: Vec::new() };
+        let mut nvrtc = Nvrtc { library, path: file.to_owned(), version: (0, 0, 0), places: Vec::new() };
         let (mut major, mut minor) = (0, 0);
         // SAFETY: signature as documented by NVRTC.
         let version: unsafe extern "C" fn(*mut c_int, *mut c_int) -> Result = unsafe { nvrtc.symbol("nvrtcVersion") }?;
@@ -96,7 +99,8 @@ impl Nvrtc {
         if unsafe { version(&mut major, &mut minor) } != 0 {
             return Err("nvrtcVersion failed".into());
         }
-        nvrtc.version = (major, minor);
+        let bytes = nvrtc.file().and_then(|file| std::fs::metadata(file).ok()).map_or(0, |file| file.len());
+        nvrtc.version = (major, minor, bytes);
         Ok(nvrtc)
     }
 
@@ -132,8 +136,8 @@ impl Nvrtc {
         None
     }
 
-    /// The compiler's version, as in (13, 0).
-    pub(crate) fn version(&self) -> (i32, i32) {
+    /// The compiler's version, as in (13, 0, 106_674_400).
+    pub(crate) fn version(&self) -> Version {
         self.version
     }
 
@@ -174,14 +178,14 @@ impl Nvrtc {
         headers: &[(&str, &str)],
         capability: u32,
     ) -> std::result::Result<(), Failure> {
-        let quickly: &[&str] = if self.version >= (13, 0) { &["--Ofast-compile=mid"] } else { &[] };
+        let quickly: &[&str] = if self.version >= (13, 0, 0) { &["--Ofast-compile=mid"] } else { &[] };
         self.images(name, source, headers, &[Target::Cubin(capability)], quickly).map(|_| ())
     }
 
     /// The names of the kernels in `source`.
     #[cfg(test)]
     pub(crate) fn kernels(&self, source: &str, headers: &[(&str, &str)]) -> std::result::Result<Vec<String>, Failure> {
-        let quickly: &[&str] = if self.version >= (13, 0) { &["--Ofast-compile=max"] } else { &[] };
+        let quickly: &[&str] = if self.version >= (13, 0, 0) { &["--Ofast-compile=max"] } else { &[] };
         let ptx = self.images("kernels", source, headers, &[Target::Ptx(90)], quickly)?.remove(0);
         let ptx = String::from_utf8_lossy(&ptx);
         let name = |text: &str| text.split(|c: char| c != '_' && !c.is_alphanumeric()).next().unwrap_or("").to_owned();
@@ -372,7 +376,7 @@ impl Search {
     /// Loads the library `file`, unless it is too new for the driver.
     fn open(&mut self, file: &Path) -> std::result::Result<Nvrtc, String> {
         let nvrtc = Nvrtc::open(file)?;
-        let (major, minor) = nvrtc.version;
+        let (major, minor, _) = nvrtc.version;
         match self.driver {
             // Drivers before 12.0 take no compiler's images. They get an error of their own.
             Some(driver) if major > 12 && major > driver / 1000 => {
