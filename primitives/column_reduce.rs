@@ -127,8 +127,9 @@ impl<Op: Operator<T>, T: Element, S> ColumnReduce<Op, T, S> {
     {
         let device = Submit::prepare(NAME, workspace)?;
         check_element::<T>(NAME)?;
-        let kernels = columns::load::<Op, T>(Work::Reduce, self.columns, S::IS_COUNTED, &device)?;
-        let plan = ColumnsPlan::up_to::<Op, T>(Work::Reduce, [rows, self.columns], kernels.machine().architecture)?;
+        let (kernels, form) = columns::load::<Op, T>(Work::Reduce, self.columns, S::IS_COUNTED, &device)?;
+        let plan =
+            ColumnsPlan::up_to::<Op, T>(Work::Reduce, form, [rows, self.columns], kernels.machine().architecture)?;
         workspace.reserve(NAME, plan.words, plan.scratch).map(|_| ())
     }
 }
@@ -253,8 +254,8 @@ fn on_device<Op: Operator<T>, T: Element>(
         // keeps it until the fills are on the stream, whose context was bound by `begin`.
         return unsafe { columns::fill(output, columns, Op::lower(empty), submit.device(), stream.cu_stream()) };
     }
-    let kernels = columns::load::<Op, T>(Work::Reduce, columns, count.is_some(), &submit)?;
-    let plan = ColumnsPlan::new::<Op, T>(Work::Reduce, [rows, columns], kernels.machine().architecture)?;
+    let (kernels, form) = columns::load::<Op, T>(Work::Reduce, columns, count.is_some(), &submit)?;
+    let plan = ColumnsPlan::new::<Op, T>(Work::Reduce, form, [rows, columns], kernels.machine().architecture)?;
     let (input, _read) = input.device_ptr(stream);
     let (length, _counted) = count.map(|count| count.device_ptr(stream)).unzip();
     let [first, empty] = first_and_empty.map(|carry| carry.map(Op::to_cuda));

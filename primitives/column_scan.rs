@@ -193,8 +193,8 @@ impl<Op: Operator<T>, T: Element, S> ColumnScan<Op, T, S> {
     {
         let device = Submit::prepare(NAME, workspace)?;
         check_element::<T>(NAME)?;
-        let kernels = columns::load::<Op, T>(Work::Scan, self.columns, S::IS_COUNTED, &device)?;
-        let plan = ColumnsPlan::up_to::<Op, T>(Work::Scan, [rows, self.columns], kernels.machine().architecture)?;
+        let (kernels, form) = columns::load::<Op, T>(Work::Scan, self.columns, S::IS_COUNTED, &device)?;
+        let plan = ColumnsPlan::up_to::<Op, T>(Work::Scan, form, [rows, self.columns], kernels.machine().architecture)?;
         workspace.reserve(NAME, plan.words, plan.scratch).map(|_| ())
     }
 }
@@ -281,8 +281,8 @@ fn on_device<Op: Operator<T>, T: Element>(
     }
     submit.begin()?;
     check_element::<T>(NAME)?;
-    let kernels = columns::load::<Op, T>(Work::Scan, columns, count.is_some(), &submit)?;
-    let plan = ColumnsPlan::new::<Op, T>(Work::Scan, [rows, columns], kernels.machine().architecture)?;
+    let (kernels, form) = columns::load::<Op, T>(Work::Scan, columns, count.is_some(), &submit)?;
+    let plan = ColumnsPlan::new::<Op, T>(Work::Scan, form, [rows, columns], kernels.machine().architecture)?;
     let ([input, output], _guards) = items.addresses(stream);
     let (length, _counted) = count.map(|count| count.device_ptr(stream)).unzip();
     let Options { exclusive, reverse, .. } = options;

@@ -29,12 +29,6 @@ pub(super) fn are_checked() -> bool {
 /// The compiler of this process.
 static COMPILER: LazyLock<Result<Nvrtc, String>> = LazyLock::new(|| Nvrtc::find(driver::version()));
 
-/// Whether there is a compiler. It is loaded if the cache does not know it.
-pub(super) fn is_found() -> bool {
-    static IS_FOUND: LazyLock<bool> = LazyLock::new(|| Known::read(&Cache::of_user()).is_some() || COMPILER.is_ok());
-    *IS_FOUND
-}
-
 /// What the key of an image has of the compiler.
 pub(super) struct Compiler {
     version: Version,

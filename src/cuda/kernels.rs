@@ -307,6 +307,11 @@ impl Kernels {
         Ok(())
     }
 
+    /// The names of the kernels.
+    pub(crate) fn names(&self) -> &[String] {
+        &self.names
+    }
+
     /// The device, and the architecture that the kernels were compiled for.
     pub(crate) fn machine(&self) -> &Machine {
         &self.machine

@@ -141,6 +141,17 @@ pub(crate) fn load_some(
     Ok(table.entry(key).or_insert_with(|| Box::leak(Box::new(kernels))))
 }
 
+/// Gives later calls of `program` the kernels of another one, since its own cannot be loaded.
+pub(crate) fn stand_in(
+    types: TypeId,
+    program: &'static str,
+    caller: &dyn Caller,
+    kernels: &'static Kernels,
+) -> &'static Kernels {
+    let mut table = LOADED.write().unwrap_or_else(PoisonError::into_inner);
+    table.entry((types, program, caller.device())).or_insert(kernels)
+}
+
 /// Whether the unit of the catalog with this key has this text.
 #[cfg(test)]
 pub(super) fn is_built_in(key: UnitKey, source: &str) -> bool {

@@ -15,8 +15,8 @@ mod plan;
 mod tuning;
 mod unit;
 use contract::{COLUMNS_EXCLUSIVE, COLUMNS_INIT, COLUMNS_REVERSE, Matrix};
-pub(crate) use plan::ColumnsPlan;
-use plan::{Cut, Form};
+use plan::Cut;
+pub(crate) use plan::{ColumnsPlan, Form};
 pub(crate) use tuning::Work;
 use tuning::{ROW_BYTES, THREADS};
 use unit::{PANELS, panels_key, panels_source, rows_source};
@@ -46,22 +46,34 @@ fn program_of_rows(work: Work, columns: usize, is_counted: bool) -> (&'static st
     }
 }
 
-/// The kernels for a matrix of `columns` columns; if `is_counted` they read the number of items from memory. Loads
-/// them unless they are loaded.
+/// The kernels for a matrix of `columns` columns, and how they take it; if `is_counted` they read the number of items
+/// from memory. Loads them unless they are loaded.
+///
+/// Only a compiler makes the kernels for rows. If there is none, or none that works, embedded kernels for panels take
+/// every matrix.
 pub(crate) fn load<Op: Operator<T>, T: Element>(
     work: Work,
     columns: usize,
     is_counted: bool,
     caller: &dyn Caller,
-) -> Result<&'static Kernels, Error> {
+) -> Result<(&'static Kernels, Form), Error> {
+    let types = TypeId::of::<(Op, T)>();
     let load = |program: &'static str, names: &[&str], built_in, source: &dyn Fn() -> String| {
-        library::load(TypeId::of::<(Op, T)>(), program, caller, names, &|| Program {
+        library::load(types, program, caller, names, &|| Program {
             name: format!("{program}::<{}, {}>", type_name::<Op>(), type_name::<T>()),
             source: source(),
             built_in,
         })
     };
-    match (Form::here::<Op, T>(columns), work) {
+    let built_in = const { library::built_in(panels_key(&unit_of::<Op, T>())) }.filter(|_| !is_counted);
+    let panels = || {
+        load(PANEL_PROGRAMS[usize::from(is_counted)], &KERNELS, built_in, &|| {
+            let source = panels_source(&unit_of::<Op, T>());
+            if is_counted { with_length(&source) } else { source }
+        })
+    };
+    let form = Form::of::<Op, T>(columns);
+    let kernels = match (form, work) {
         (Form::Sequence, Work::Scan) if is_counted => {
             scan::load::<Op, T>(ScanProgram::counted(Strategy::Auto)?, caller)
         }
@@ -70,19 +82,23 @@ pub(crate) fn load<Op: Operator<T>, T: Element>(
         (Form::Sequence, Work::Reduce) => ReduceProgram::value::<Op, T>().load(caller),
         (Form::Rows, _) => {
             let (program, names) = program_of_rows(work, columns, is_counted);
-            load(program, names, None, &|| {
+            let rows = load(program, names, None, &|| {
                 let source = rows_source(&unit_of::<Op, T>(), work, columns);
                 if is_counted { with_length_of(columns, &source) } else { source }
+            });
+            let are_embedded = built_in.is_some_and(|unit| !unit.images.is_empty());
+            rows.or_else(|e| match e {
+                Error::NoCompiler { .. } | Error::Compiler { .. } | Error::Compile { .. } | Error::Driver { .. }
+                    if are_embedded =>
+                {
+                    panels().map(|panels| library::stand_in(types, program, caller, panels)).map_err(|_| e)
+                }
+                e => Err(e),
             })
         }
-        (Form::Panels, _) => {
-            let built_in = const { library::built_in(panels_key(&unit_of::<Op, T>())) }.filter(|_| !is_counted);
-            load(PANEL_PROGRAMS[usize::from(is_counted)], &KERNELS, built_in, &|| {
-                let source = panels_source(&unit_of::<Op, T>());
-                if is_counted { with_length(&source) } else { source }
-            })
-        }
-    }
+        (Form::Panels, _) => panels(),
+    }?;
+    Ok((kernels, if kernels.names() == KERNELS { Form::Panels } else { form }))
 }
 
 impl<C: Element> Arguments<C> {
@@ -215,6 +231,31 @@ mod tests {
         library::parts_have_a_kernel_each(&with_length(&panels_source(&unit)), &KERNELS);
         for work in [Work::Scan, Work::Reduce] {
             library::parts_have_a_kernel_each(&rows_source(&unit, work, 2), program_of_rows(work, 2, false).1);
+        }
+    }
+
+    /// Where a compiler makes no kernels of rows, embedded kernels take every matrix, the first time and
+    /// later.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_compiler_that_makes_no_kernels() {
+        use crate::cuda::compiler::Folder;
+        use crate::cuda::fakes::{alone, compiler, driver, incomplete_compiler, library, printed};
+        let folder = Folder::new("columns");
+        let Some(mut command) = alone(a_compiler_that_makes_no_kernels, &folder.0) else {
+            for work in [Work::Scan, Work::Scan, Work::Reduce] {
+                println!("by {:?}", load::<Sum, u32>(work, 3, false, &0).map(|(_, form)| form).ok());
+            }
+            return println!("own: {:?}", load::<Compose, Transitions>(Work::Scan, 2, false, &0).is_ok());
+        };
+        let incomplete = library(&folder, "incomplete.so", &incomplete_compiler(12, 90));
+        let newer = compiler(&folder, "newer.so", 13, 90);
+        let (Some(incomplete), Some(newer), Some(_)) = (incomplete, newer, driver(&folder, 12040)) else { return };
+        for nvrtc in [incomplete, newer, folder.0.join("none.so")] {
+            let said = printed(command.env("PARASCAN_NVRTC", &nvrtc));
+            let form = (crate::cuda::IMAGES != 0).then_some(Form::Panels);
+            let by = format!("by {form:?}\n").repeat(3);
+            assert!(said.contains(&format!("{by}own: false\n")), "{nvrtc:?}: {said}");
         }
     }
 

@@ -2,7 +2,6 @@
 
 use super::contract::Matrix;
 use super::tuning::{GROUP_VECTORS, ROW_BYTES, THREADS, Work, run, widest};
-use crate::cuda::compiler;
 use crate::cuda::contract::{BEFORE_STATUS, status_bytes};
 use crate::cuda::plan::MOST_BLOCKS;
 use crate::cuda::reduce::{ReducePlan, check_element};
@@ -11,7 +10,7 @@ use crate::{Element, Error, Operator, Strategy};
 
 /// How a matrix is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(crate) enum Form {
     /// One column is a sequence of elements.
     Sequence,
     /// A narrow matrix is a sequence of rows, each one element to the kernels of scan and reduce.
@@ -29,15 +28,6 @@ impl Form {
             1 => Form::Sequence,
             2.. if row <= ROW_BYTES && carry <= ROW_BYTES && vectors() <= GROUP_VECTORS => Form::Rows,
             _ => Form::Panels,
-        }
-    }
-
-    /// The same on this machine. Only a compiler makes the kernels for rows. Without one the catalog's
-    /// kernels for panels take every matrix.
-    pub(super) fn here<Op: Operator<T>, T: Element>(columns: usize) -> Form {
-        match Form::of::<Op, T>(columns) {
-            Form::Rows if !compiler::is_found() => Form::Panels,
-            form => form,
         }
     }
 }
@@ -61,18 +51,19 @@ pub(super) enum Cut {
 }
 
 impl ColumnsPlan {
-    /// The plan for a matrix of `rows` rows and the kernels of `architecture`.
+    /// The plan for a matrix of `rows` rows and the kernels of `architecture`, which take it as `form`.
     ///
     /// # Errors
     /// [`Error::ElementSize`], and [`Error::TooLong`] for more tiles than a grid has blocks.
     pub(crate) fn new<Op: Operator<T>, T: Element>(
         work: Work,
+        form: Form,
         [rows, columns]: [usize; 2],
         architecture: u32,
     ) -> Result<ColumnsPlan, Error> {
         check_element::<T>(work.primitive())?;
         let sizes = [size_of::<T>(), size_of::<Op::Carry>()].map(|size| size.saturating_mul(columns));
-        Ok(match (Form::here::<Op, T>(columns), work) {
+        Ok(match (form, work) {
             (Form::Panels, _) => ColumnsPlan::in_panels::<Op, T>(work, [rows, columns])?,
             (_, Work::Scan) => scan::Plan::of_sizes(sizes, Strategy::Auto, rows, architecture)?.into(),
             (_, Work::Reduce) => ReducePlan::of_sizes(sizes, rows, architecture).into(),
@@ -85,12 +76,13 @@ impl ColumnsPlan {
     /// Those of `new`.
     pub(crate) fn up_to<Op: Operator<T>, T: Element>(
         work: Work,
+        form: Form,
         [rows, columns]: [usize; 2],
         architecture: u32,
     ) -> Result<ColumnsPlan, Error> {
         check_element::<T>(work.primitive())?;
         let sizes = [size_of::<T>(), size_of::<Op::Carry>()].map(|size| size.saturating_mul(columns));
-        Ok(match (Form::here::<Op, T>(columns), work) {
+        Ok(match (form, work) {
             // Fewer rows need no more words.
             (Form::Panels, _) => ColumnsPlan::in_panels::<Op, T>(work, [rows, columns])?,
             (_, Work::Scan) => scan::Plan::up_to_of_sizes(sizes, Strategy::Auto, rows, architecture)?.into(),
@@ -159,7 +151,7 @@ mod tests {
     }
 
     fn in_panels(work: Work, rows: usize, columns: usize) -> Matrix {
-        let plan = ColumnsPlan::new::<Sum, f32>(work, [rows, columns], 90).unwrap();
+        let plan = ColumnsPlan::new::<Sum, f32>(work, Form::Panels, [rows, columns], 90).unwrap();
         let Cut::Panels(_, matrix) = plan.cut else { panic!("{plan:?}") };
         matrix
     }
@@ -194,7 +186,8 @@ mod tests {
             .zip([Work::Scan, Work::Reduce].into_iter().cycle())
         {
             let tiles = (1..4000).flat_map(|k| [k * RUN * THREADS / 2, k * RUN * THREADS / 2 + 1]);
-            let words = |rows| ColumnsPlan::new::<Compose, Matrices<u64>>(work, [rows, columns], 90).unwrap().words;
+            let plan = |rows| ColumnsPlan::new::<Compose, Matrices<u64>>(work, Form::Panels, [rows, columns], 90);
+            let words = |rows| plan(rows).unwrap().words;
             let words: Vec<usize> = (0..RUN * THREADS / 2).chain(tiles).map(words).collect();
             assert!(words.is_sorted(), "{columns} columns");
         }
