@@ -64,10 +64,11 @@ impl Compiler {
         Ok((Compiler { version, target }, nvrtc))
     }
 
-    /// The cache key of a text and the files that it includes.
+    /// The cache key of a text and the user's files that it includes.
     fn key(&self, text: &str, files: &[String]) -> String {
         let flags = if are_checked() { CHECKED } else { &[] };
-        key(self.target, self.version, &[&FLAGS, flags].concat(), text, &included(STUBS, text), files)
+        let stubs = reachable(STUBS, text, files.is_empty());
+        key(self.target, self.version, &[&FLAGS, flags].concat(), text, &stubs, files)
     }
 
     /// The image of a unit of the library, if a build or a process has kept it.
@@ -77,7 +78,7 @@ impl Compiler {
 
     /// The image of a text in the unit `name`, if a process has kept it.
     fn kept_part(&self, name: &str, text: &str, cache: &Cache) -> Option<Vec<u8>> {
-        let files: Vec<String> = files(name, text, &included(STUBS, text))?.iter().map(File::key).collect();
+        let files: Vec<String> = files(name, text, STUBS)?.iter().map(File::key).collect();
         unpacked(&cache.read(&self.key(text, &files))?)
     }
 }
@@ -89,6 +90,12 @@ fn target(architectures: &[u32], Capability { major, minor }: Capability) -> Opt
     let newest = architectures.iter().copied().filter(|&architecture| architecture <= own).max()?;
     // If the device is newer than the compiler, the driver compiles the PTX.
     Some(if newest == own { Target::Cubin(own) } else { Target::Ptx(newest) })
+}
+
+/// The templates that the compiler gets for a text: those that the text includes if it `is_alone`, else
+/// all, since files of the user's may include any.
+fn reachable<'t>(templates: &[(&'t str, &'t str)], text: &'t str, is_alone: bool) -> Vec<(&'t str, &'t str)> {
+    if is_alone { included(templates, text) } else { templates.to_vec() }
 }
 
 /// Returns an image for each text of a unit, from the cache or from the compiler, all texts at the
@@ -110,10 +117,10 @@ pub(super) fn compile(
     let (compiler, nvrtc) = Compiler::loaded(unit, capability, cache)?;
     let flags = if are_checked() { CHECKED } else { &[] };
     let image = |k: usize| {
-        let templates = included(&TEMPLATES, texts[k]);
-        let read = || files(&name, texts[k], &templates);
+        let read = || files(&name, texts[k], STUBS);
         let key = |files: &[String]| compiler.key(texts[k], files);
-        through(cache, read, key, || {
+        through(cache, read, key, |files| {
+            let templates = reachable(&TEMPLATES, texts[k], files.is_some_and(<[File]>::is_empty));
             nvrtc.compile(&name, texts[k], &templates, compiler.target, flags).map_err(|failure| match failure {
                 Failure::Log(log) => Error::Compile { unit: unit.to_owned(), log },
                 Failure::Call(reason) => Error::Compiler { path: nvrtc.path().to_owned(), reason },
@@ -154,21 +161,21 @@ pub(super) fn on_all_cores<X: Send + Sync>(
 }
 
 /// Returns the image that the cache has under the `key` of the files that `read` finds, else the
-/// one that `make` compiles. The new image is kept if `read` finds the same files afterwards: a
+/// one that `make` compiles of them. The new image is kept if `read` finds the same files afterwards: a
 /// file that has changed may have been compiled before or after the change. If `read` does not know
 /// the files, no image is kept.
 fn through(
     cache: &Cache,
     read: impl Fn() -> Option<Vec<File>>,
     key: impl Fn(&[String]) -> String,
-    make: impl FnOnce() -> Result<Vec<u8>, Error>,
+    make: impl FnOnce(Option<&[File]>) -> Result<Vec<u8>, Error>,
 ) -> Result<Vec<u8>, Error> {
     let files = read();
     let key = files.as_ref().map(|files| key(&files.iter().map(File::key).collect::<Vec<_>>()));
     if let Some(image) = key.as_ref().and_then(|key| unpacked(&cache.read(key)?)) {
         return Ok(image);
     }
-    let image = make()?;
+    let image = make(files.as_deref())?;
     if let Some(key) = key.filter(|_| read() == files) {
         cache.write(&key, &packed(&image));
     }
@@ -542,6 +549,24 @@ mod tests {
         storing_v(unit, "#include \"core/types.cuh\"\n#include \"v.cuh\"", &Cache::none()).unwrap();
     }
 
+    /// Whether the scan knows the file or not.
+    #[test]
+    fn a_template_that_a_file_includes() {
+        if compiler_for_tests().is_none() {
+            return;
+        }
+        let folder = Folder::new("template-of-a-file");
+        fs::create_dir_all(&folder.0).unwrap();
+        let file = folder.0.join("v.cuh");
+        fs::write(&file, "#include \"core/types.cuh\"\n#define V u32(1)\n").unwrap();
+        let cache = Cache::at(&folder.0.join("cache"));
+        let file = file.display();
+        let image = storing_v("unit", &format!("#include \"{file}\""), &cache).unwrap();
+        assert_eq!(images_in(&folder.0.join("cache")), 1);
+        assert!(storing_v("unit", &format!("#include \"{file}\""), &cache).unwrap() == image);
+        storing_v("unit", &format!("#define WHERE \"{file}\"\n#include WHERE"), &cache).unwrap();
+    }
+
     #[test]
     fn a_file_that_changes_while_it_is_compiled() {
         let folder = Folder::new("meanwhile");
@@ -551,7 +576,7 @@ mod tests {
         let source = format!("#include \"{}\"\n", header.display());
         let image = |make: &dyn Fn() -> &'static [u8]| {
             let key = |files: &[String]| key(Target::Cubin(90), (13, 0, 0), &FLAGS, &source, &[], files);
-            through(&cache, || files("unit", &source, &[]), key, || Ok(make().to_vec())).unwrap()
+            through(&cache, || files("unit", &source, &[]), key, |_| Ok(make().to_vec())).unwrap()
         };
         let changing = || {
             fs::write(&header, "2").unwrap();

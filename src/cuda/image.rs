@@ -5,7 +5,7 @@
 use super::nvrtc::{Target, Version};
 
 /// Returns the key of an image: the target, the compiler, its flags, the text of the unit, the
-/// stubs of the templates that the text includes, and the user's `files`.
+/// stubs of the templates that the compiler gets, and the user's `files`.
 pub(crate) fn key(
     target: Target,
     version: Version,
