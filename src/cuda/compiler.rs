@@ -10,6 +10,7 @@ use super::library::{STUBS, TEMPLATES};
 use super::nvrtc::{FLAGS, Failure, Nvrtc, Target, Version};
 use super::unit::included;
 use crate::Error;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{LazyLock, OnceLock};
 use std::thread;
@@ -28,6 +29,11 @@ pub(super) fn are_checked() -> bool {
 
 /// The compiler of this process.
 static COMPILER: LazyLock<Result<Nvrtc, String>> = LazyLock::new(|| Nvrtc::find(driver::version()));
+
+/// The library of the compiler, empty without one.
+pub(super) fn path() -> PathBuf {
+    COMPILER.as_ref().map(|nvrtc| nvrtc.path().to_owned()).unwrap_or_default()
+}
 
 /// What the key of an image has of the compiler.
 pub(super) struct Compiler {
@@ -215,7 +221,7 @@ mod tests {
     use crate::cuda::prebuilt::stub;
     use crate::cuda::unit::parts;
     use std::fs;
-    use std::path::{Path, PathBuf};
+    use std::path::Path;
 
     /// For any number of calls, whichever thread is faster.
     #[test]

@@ -4,7 +4,7 @@
 //! every context of the device.
 
 use super::cache::Cache;
-use super::compiler::{Compiler, are_checked, compile};
+use super::compiler::{self, Compiler, are_checked, compile};
 use super::driver::check;
 use super::entry_points::{EntryPoints, KernelHandle, LaunchAttribute, LaunchConfig, LibraryHandle};
 use super::image::unpacked;
@@ -254,7 +254,13 @@ impl Kernels {
                 let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
                 let parts = parts(source, &names);
                 let texts: Vec<&str> = missing.iter().map(|&kernel| parts[kernel].as_str()).collect();
-                let (_, images) = compile(unit, &texts, capability(self.device)?, &Cache::of_user())?;
+                let (target, images) = compile(unit, &texts, capability(self.device)?, &Cache::of_user())?;
+                // Plans have the tiles of the first kernels' architecture.
+                let (own, other) = (self.machine.architecture, target.capability());
+                if own != other {
+                    let reason = format!("it compiles for compute capability {other} now, and before for {own}");
+                    return Err(Error::Compiler { path: compiler::path(), reason });
+                }
                 images.into_iter().zip(&missing).try_for_each(|(image, &kernel)| self.add(image, &[kernel]))
             }
         }
@@ -511,4 +517,37 @@ fn fitting(images: &'static [Embedded], capability: Capability) -> (Vec<Embedded
     let mut fitting: Vec<Embedded> = images.iter().copied().filter(|&(target, _)| fits(target)).collect();
     fitting.sort_unstable_by_key(|&(target, _)| std::cmp::Reverse(target.capability()));
     fitting.into_iter().partition(|(target, _)| matches!(target, Target::Cubin(_)))
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use crate::cuda::compiler::Folder;
+    use crate::cuda::fakes::{alone, compiler, driver, printed};
+
+    /// The plan is for the architecture of the first kernels.
+    #[test]
+    fn kernels_of_another_architecture() {
+        let folder = Folder::new("architecture");
+        let Some(mut command) = alone(kernels_of_another_architecture, &folder.0) else {
+            for target in [Target::Cubin(90), Target::Ptx(80)] {
+                let images = Images::Text { unit: "a unit".into(), source: "a text".into() };
+                let kernels = Kernels::new(target, &["kernel"], NO_SHARED, 0, images).unwrap();
+                match kernels.require(&[0]) {
+                    Ok(()) => println!("{target:?} is loaded"),
+                    Err(e) => println!("{target:?}: {e}"),
+                }
+            }
+            return;
+        };
+        if driver(&folder, 12040).is_none() || compiler(&folder, "libnvrtc.so.12", 12, 90).is_none() {
+            return;
+        }
+        // The image is compiled, then found in the cache.
+        for _ in 0..2 {
+            let said = printed(&mut command);
+            assert!(said.contains("Cubin(90) is loaded\n"), "{said}");
+            assert!(said.contains("Ptx(80): NVRTC at libnvrtc.so.12 cannot be used: "), "{said}");
+        }
+    }
 }
