@@ -489,7 +489,7 @@ pub(crate) fn allocate_on<T: DeviceRepr>(
     n: usize,
 ) -> Result<CudaSlice<T>, Error> {
     let device = stream.context().ordinal();
-    bind(stream)?;
+    cuda::bind(stream.context())?;
     if is_capturing(stream)? {
         return Err(Error::Capturing { primitive, what: "run allocates its result; use run_into with a workspace" });
     }
@@ -520,7 +520,7 @@ pub(crate) unsafe fn zero_bytes(stream: &CudaStream, address: CUdeviceptr, bytes
 pub(crate) fn zero<T>(memory: &mut dyn DevicePtrMut<T>) -> Result<(), Error> {
     let stream = memory.stream().clone();
     let bytes = memory.len() * size_of::<T>();
-    bind(&stream)?;
+    cuda::bind(stream.context())?;
     let (address, _written) = memory.device_ptr_mut(&stream);
     // SAFETY: the buffer has `bytes` bytes on the device, and the guard keeps it until the fill is
     // on the stream.
@@ -571,7 +571,7 @@ pub(crate) fn part_to_host<T: Pod>(
     assert!(end.is_some_and(|end| end <= memory.len()), "elements {first} and on, {count}, of {}", memory.len());
     let device = stream.context().ordinal();
     let mut copy = zeros_on_host(NAME, count)?;
-    bind(stream)?;
+    cuda::bind(stream.context())?;
     if count == 0 {
         return Ok(copy);
     }
@@ -610,16 +610,6 @@ fn shorten_on<T: Pod + DeviceRepr>(
         copied.map_err(|e| Error::Driver { call: "cuMemcpyDtoDAsync", code: e.0, device })?;
     }
     Ok(short)
-}
-
-/// Makes the stream's context current.
-pub(crate) fn bind(stream: &CudaStream) -> Result<(), Error> {
-    let context = stream.context();
-    context.bind_to_thread().map_err(|e| Error::Driver {
-        call: "cuCtxSetCurrent",
-        code: e.0,
-        device: context.ordinal(),
-    })
 }
 
 /// Whether the stream is being captured into a graph. The stream's context is current.

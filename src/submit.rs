@@ -1,8 +1,8 @@
 //! The checks and preparations of every launch: devices and contexts of the buffers, capture,
 //! kernels, scratch memory.
 
-use crate::cuda::{Caller, Kernels};
-use crate::memory::{bind, is_capturing};
+use crate::cuda::{Caller, Kernels, bind};
+use crate::memory::is_capturing;
 use crate::primitives::arguments::long_enough;
 use crate::{Error, Workspace};
 use cudarc::driver::sys::CUdeviceptr;
@@ -72,7 +72,7 @@ impl<'s> Submit<'s> {
     /// # Errors
     /// [`Error::EventTracking`], [`Error::Driver`].
     pub(crate) fn begin(&self) -> Result<(), Error> {
-        bind(self.stream)?;
+        bind(self.stream.context())?;
         if self.stream.context().is_managing_stream_synchronization() && is_capturing(self.stream)? {
             return Err(Error::EventTracking { primitive: self.primitive });
         }

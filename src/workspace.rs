@@ -1,7 +1,8 @@
 //! Workspaces: scratch memory that calls on one stream share.
 
 use crate::Error;
-use crate::memory::{bind, is_capturing, zero_bytes};
+use crate::cuda::bind;
+use crate::memory::{is_capturing, zero_bytes};
 use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaSlice, CudaStream, DevicePtr};
 use std::sync::Arc;
@@ -335,7 +336,7 @@ impl Workspace {
 
     /// Makes the stream's context current.
     pub(crate) fn bind(&self) -> Result<(), Error> {
-        bind(&self.stream)
+        bind(self.stream.context())
     }
 }
 

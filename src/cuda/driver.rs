@@ -39,12 +39,7 @@ pub fn context(ordinal: usize) -> Result<Arc<CudaContext>, Error> {
     static SHARED: Mutex<BTreeMap<usize, Weak<CudaContext>>> = Mutex::new(BTreeMap::new());
     let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(context) = shared.get(&ordinal).and_then(Weak::upgrade) {
-        let bound = context.bind_to_thread();
-        return bound.map(|()| context).map_err(|e| Error::Driver {
-            call: "cuCtxSetCurrent",
-            code: e.0,
-            device: ordinal,
-        });
+        return bind(&context).map(|()| context);
     }
     let context = CudaContext::new(ordinal);
     let context = context.map_err(|e| Error::Driver { call: "CudaContext::new", code: e.0, device: ordinal })?;
@@ -119,8 +114,7 @@ pub unsafe fn borrow_stream(stream: CUstream) -> Result<Arc<CudaStream>, Error> 
             }
         }
     };
-    let bound = context.bind_to_thread();
-    bound.map_err(|e| Error::Driver { call: "cuCtxSetCurrent", code: e.0, device: ordinal })?;
+    bind(&context)?;
     // SAFETY: the stream is one of this context, and lives long enough, by the caller.
     Ok(unsafe { context.wrap_borrowed_stream(stream) })
 }
@@ -150,9 +144,8 @@ impl Current {
     /// # Errors
     /// [`Error::NoDriver`], [`Error::Driver`].
     pub fn enter(stream: &CudaStream) -> Result<Current, Error> {
-        let (current, context) = (Current::keep()?, stream.context());
-        let bound = context.bind_to_thread();
-        bound.map_err(|e| Error::Driver { call: "cuCtxSetCurrent", code: e.0, device: context.ordinal() })?;
+        let current = Current::keep()?;
+        bind(stream.context())?;
         Ok(current)
     }
 }
@@ -212,6 +205,12 @@ fn found_devices() -> Result<usize, Error> {
             code => Err(no_device("cuDeviceGetCount", code)),
         }
     }
+}
+
+/// Makes the context current.
+pub(crate) fn bind(context: &CudaContext) -> Result<(), Error> {
+    let device = context.ordinal();
+    context.bind_to_thread().map_err(|e| Error::Driver { call: "cuCtxSetCurrent", code: e.0, device })
 }
 
 /// # Errors

@@ -5,7 +5,7 @@
 
 use super::cache::Cache;
 use super::compiler::{self, Compiler, are_checked, compile};
-use super::driver::check;
+use super::driver::{bind, check};
 use super::entry_points::{EntryPoints, KernelHandle, LaunchAttribute, LaunchConfig, LibraryHandle};
 use super::image::unpacked;
 use super::library::Program;
@@ -109,7 +109,7 @@ impl Kernels {
     /// [`Error::Driver`].
     pub fn compile(context: &CudaContext, name: &str, source: &str, kernels: &[&str]) -> Result<Kernels, Error> {
         let device = context.ordinal();
-        context.bind_to_thread().map_err(|e| Error::Driver { call: "cuCtxSetCurrent", code: e.0, device })?;
+        bind(context)?;
         if let Some(kernel) = kernels.iter().find(|kernel| kernel.contains('\0')) {
             return Err(Error::Compile { unit: name.to_owned(), log: format!("no kernel can be called {kernel:?}") });
         }

@@ -55,7 +55,7 @@ pub(crate) use compact::{
 };
 #[doc(hidden)]
 pub use driver::Current;
-pub(crate) use driver::check;
+pub(crate) use driver::{bind, check};
 pub use driver::{borrow_stream, context};
 pub use kernels::Kernels;
 pub(crate) use kernels::Machine;

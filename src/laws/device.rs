@@ -1,7 +1,6 @@
 //! Kernels and memory on the first GPU of this machine.
 
-use crate::cuda::{self, Kernels};
-use crate::memory::bind;
+use crate::cuda::{self, Kernels, bind};
 use crate::{Element, Error};
 use bytemuck::{cast_slice, cast_slice_mut, zeroed_vec};
 use cudarc::driver::{CudaContext, CudaSlice, CudaStream, DriverError};
@@ -40,7 +39,7 @@ impl Device {
         arguments: &[*const c_void],
     ) -> Result<(), Error> {
         let blocks = n.div_ceil(THREADS.into()) as u32;
-        bind(stream)?;
+        bind(stream.context())?;
         // SAFETY: the caller's promise.
         unsafe { self.kernels.launch(kernel, blocks, THREADS, stream.cu_stream(), arguments) }
     }
