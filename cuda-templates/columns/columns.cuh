@@ -171,7 +171,7 @@ template <class Operator, u32 THREADS, u32 RUN, u32 PANEL, bool REDUCE> struct C
         // ---- join
         bool some = init.some || tile > 0;
         if (matrix.tiles > 1) {
-            Carry aggregate = before.some ? Operator::combine(before.value, upto) : upto; // in the last run
+            Carry aggregate = after<Operator>(before, upto); // in the last run
             if (!join(Groups(memory, matrix), aggregate, init)) return;
         } else if (is_last_run()) {
             shared.prefix[column] = init.value;
@@ -273,9 +273,8 @@ template <class Operator, u32 THREADS, u32 RUN, u32 PANEL, bool REDUCE> struct C
                 if (one_reader) prefixes->clear();
                 prefix.some = true;
             }
-            if (closes && tile + 1 < matrix.tiles)
-                prefixes[matrix.columns].publish(prefix.some ? Operator::combine(prefix.value, upto) : upto);
-            if (rank > 0) prefix.value = prefix.some ? Operator::combine(prefix.value, earlier) : earlier;
+            if (closes && tile + 1 < matrix.tiles) prefixes[matrix.columns].publish(after<Operator>(prefix, upto));
+            if (rank > 0) prefix.value = after<Operator>(prefix, earlier);
             shared.prefix[column] = prefix.value;
         }
         if (!one_reader) retire(groups, group);

@@ -25,6 +25,14 @@ template <class C> struct Maybe {
     C value;
     bool some;
 };
+// The combination of what is before, if there is a value, with `later`.
+template <class Operator, class Carry> __device__ inline Carry after(const Maybe<Carry> &before, Carry later) {
+    return before.some ? Operator::combine(before.value, later) : later;
+}
+// The inclusive prefix of an item. Without a value before it, that is what the operator makes of an item alone.
+template <class Operator, class Carry> __device__ inline Carry item_after(const Maybe<Carry> &before, Carry item) {
+    return before.some ? Operator::combine(before.value, item) : Operator::alone(item);
+}
 
 // ---- status words -------------------------------------------------------------------------------
 // A status word is one 64-bit access: 32 bits of a value below, a mark above. Zero is the empty
@@ -203,9 +211,8 @@ template <class Operator, u32 GROUP> struct LookBack {
                 prefix.some = true;
                 while (!prefixes[group].poll(prefix.value)) {}
             }
-            if (closes(tile) && tile + 1 < tiles)
-                prefixes[group + 1].publish(prefix.some ? Operator::combine(prefix.value, upto) : upto);
-            if (rank > 0) prefix.value = prefix.some ? Operator::combine(prefix.value, before) : before;
+            if (closes(tile) && tile + 1 < tiles) prefixes[group + 1].publish(after<Operator>(prefix, upto));
+            if (rank > 0) prefix.value = after<Operator>(prefix, before);
         }
         prefix.value = shuffle(prefix.value, 0);
         prefix.some = init.some || tile > 0;
@@ -277,8 +284,7 @@ template <class Operator> struct Chained {
             handed[tile].clear();
             before.some = true;
         }
-        if (lane == 0 && !is_last(tile))
-            handed[tile + 1].publish(before.some ? Operator::combine(before.value, aggregate) : aggregate);
+        if (lane == 0 && !is_last(tile)) handed[tile + 1].publish(after<Operator>(before, aggregate));
         return {shuffle(before.value, 0), init.some || tile > 0};
     }
 
@@ -437,8 +443,7 @@ template <class Operator, u32 SERVERS, u32 SPREAD = 0> struct PrefixServer {
                     if (!based) continue;
                 }
                 if (there == WARP && lane == WARP - 1)
-                    shared.upto[(warp + 1) % SERVERS].post(base.some ? Operator::combine(base.value, upto) : upto,
-                                                           group + 1);
+                    shared.upto[(warp + 1) % SERVERS].post(after<Operator>(base, upto), group + 1);
                 // The tile after those that have published can be served too.
                 u32 next = min(there + 1, size);
                 Carry before = shuffle_up(upto, 1);

@@ -87,7 +87,6 @@ template <class Operator, class Source, class Sink, class Slot> class ItemByItem
         memcpy(&item, (const char *)&items + j * sizeof(Slot), sizeof(Item));
         return item;
     }
-    __device__ Carry with(Carry c) const { return upto.some ? Operator::combine(upto.value, c) : Operator::alone(c); }
 
   public:
     __device__ ItemByItem() { upto.some = false; }
@@ -96,7 +95,7 @@ template <class Operator, class Source, class Sink, class Slot> class ItemByItem
     __device__ void fold(const Source &source, Vector items, bool reverse) {
         items = orient<Slot>(items, reverse);
 #pragma unroll
-        for (u32 j = 0; j < SLOTS; j++) upto = {with(source.carry(item(items, j))), true};
+        for (u32 j = 0; j < SLOTS; j++) upto = {item_after<Operator>(upto, source.carry(item(items, j))), true};
     }
     __device__ Carry folded() const { return upto.value; }
 
@@ -107,7 +106,7 @@ template <class Operator, class Source, class Sink, class Slot> class ItemByItem
 #pragma unroll
         for (u32 j = 0; j < SLOTS; j++) {
             Item x = item(items, j);
-            Carry inclusive = with(source.carry(x));
+            Carry inclusive = item_after<Operator>(upto, source.carry(x));
             Result result = sink.put(i + j, x, upto.value, inclusive);
             memcpy((char *)&results + j * sizeof(Slot), &result, sizeof(Result));
             upto = {inclusive, true};
@@ -158,7 +157,7 @@ template <class Operator, class Source, class Sink, class Slot, class Shape, cla
     __device__ void finish(Stage &stage, Maybe<Carry> prefix, u64 first, u32 lane) {
         bool some = prefix.some; // whether the warp has a prefix
         Carry run = prefix.value;
-        if (lane > 0) run = some ? Operator::combine(run, before) : before;
+        if (lane > 0) run = after<Operator>(prefix, before);
         some |= lane > 0; // whether the lane has a prefix
         u64 i = first + lane * Stage::LANE;
         LaneWalk walk({run, some});
@@ -199,9 +198,6 @@ template <class Operator, class Source, class Sink, class Item, class Shape> str
         u32 at = lane * Shape::VECTORS + g * Group<Item>::VECTORS;
         return stage.vector + (reverse ? WARP * Shape::VECTORS - Group<Item>::VECTORS - at : at);
     }
-    static __device__ Carry with(const Maybe<Carry> &upto, Carry item) {
-        return upto.some ? Operator::combine(upto.value, item) : Operator::alone(item);
-    }
 
     __device__ u32 shift() const { return shift_of(source, 0); }
     __device__ void prefetch(u64 first, u32 lane) const { source.template prefetch<ITEMS>(first, lane); }
@@ -219,7 +215,8 @@ template <class Operator, class Source, class Sink, class Item, class Shape> str
         for (u32 g = 0; g < GROUPS; g++) {
             Group<Item> items = Group<Item>(of_lane(stage, lane, g)).oriented(reverse);
 #pragma unroll
-            for (u32 j = 0; j < Group<Item>::ITEMS; j++) upto = {with(upto, source.carry(items.item[j])), true};
+            for (u32 j = 0; j < Group<Item>::ITEMS; j++)
+                upto = {item_after<Operator>(upto, source.carry(items.item[j])), true};
         }
         Carry all = warp_inclusive<Operator>(upto.value, lane);
         lanes = shuffle_up(all, 1);
@@ -232,7 +229,7 @@ template <class Operator, class Source, class Sink, class Item, class Shape> str
 
     __device__ void finish(Stage &stage, Maybe<Carry> prefix, u64 first, u32 lane) {
         Maybe<Carry> upto = prefix;
-        if (lane > 0) upto = {prefix.some ? Operator::combine(prefix.value, lanes) : lanes, true};
+        if (lane > 0) upto = {after<Operator>(prefix, lanes), true};
         u64 i = first + lane * LANE;
 #pragma unroll UNROLLED
         for (u32 g = 0; g < GROUPS; g++) {
@@ -240,7 +237,7 @@ template <class Operator, class Source, class Sink, class Item, class Shape> str
             Group<Item> items = Group<Item>(vectors).oriented(reverse), results;
 #pragma unroll
             for (u32 j = 0; j < Group<Item>::ITEMS; j++) {
-                Carry inclusive = with(upto, source.carry(items.item[j]));
+                Carry inclusive = item_after<Operator>(upto, source.carry(items.item[j]));
                 results.item[j] = sink.put(i + g * Group<Item>::ITEMS + j, items.item[j], upto.value, inclusive);
                 upto = {inclusive, true};
             }

@@ -145,7 +145,7 @@ template <class Operator, u32 CHUNK> struct EachReduction : WarpChunk<Operator, 
 
     // ---- the fold
 
-    __device__ Carry begun(Carry all) const { return init.some ? Operator::combine(init.value, all) : all; }
+    __device__ Carry begun(Carry all) const { return after<Operator>(init, all); }
 
     // By so many adjacent warps: the fold of `count` items from `begin` on, if there are any, in lane 0 of the first
     // warp. With more than one it is a barrier of the block. A part is some whole lines.

@@ -114,13 +114,13 @@ template <class Operator, u32 CHUNK> struct RowScan : WarpChunk<Operator, CHUNK>
         each(
             [&](Element &item) {
                 Carry carry = Operator::lift(item);
-                put(item, prefix.some ? Operator::combine(prefix.value, carry) : Operator::alone(carry));
+                put(item, item_after<Operator>(prefix, carry));
             },
             [&](Element &item) { put(item, Operator::combine(own, Operator::lift(item))); });
     }
 
     static __device__ Maybe<Carry> joined(Maybe<Carry> before, Carry x) {
-        return {before.some ? Operator::combine(before.value, x) : x, true};
+        return {after<Operator>(before, x), true};
     }
 
     // By one warp: stores the items `lead` to `here` of the stage, which begins with the item `first`: whole vectors if

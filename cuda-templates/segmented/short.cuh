@@ -136,9 +136,7 @@ template <class Operator, u32 OWN> struct ShortSegments {
         return upto;
     }
 
-    __device__ Carry begun(Carry item) const {
-        return init.some ? Operator::combine(init.value, item) : Operator::alone(item);
-    }
+    __device__ Carry begun(Carry item) const { return item_after<Operator>(init, item); }
 };
 
 // The kernel bodies. `init` has a meaning only with the flag INIT, and with `has_init`.

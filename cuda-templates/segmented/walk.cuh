@@ -127,7 +127,5 @@ template <class Operator, class Shape, u32 HEAD_WARPS> struct SegmentedWalk {
         return in.reverse ? __brev(flags) >> (WARP - IN_GROUP) : flags;
     }
     // The inclusive prefix of a segment's first item.
-    __device__ Carry begun(Carry item) const {
-        return init.some ? Operator::combine(init.value, item) : Operator::alone(item);
-    }
+    __device__ Carry begun(Carry item) const { return item_after<Operator>(init, item); }
 };

@@ -22,11 +22,6 @@
 #pragma once
 #include "core/handover.cuh"
 
-// The combination of `earlier`, if there is a value, with `later`.
-template <class Operator, class Carry> __device__ inline Carry after(Maybe<Carry> earlier, Carry later) {
-    return earlier.some ? Operator::combine(earlier.value, later) : later;
-}
-
 // The second half of a network whose `begin` is the whole scan: each thread combines the prefix
 // with its own result.
 template <class Operator> struct PrefixToEach {

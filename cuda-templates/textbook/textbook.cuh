@@ -166,7 +166,7 @@ template <class Operator, template <class, u32> class Network, u32 WIDTH, u32 RU
 #pragma unroll
         for (u32 j = 0; j < RUN; j++) {
             Carry x = Operator::lift(run[j]);
-            Carry result = j == RUN - 1 ? upto : before.some ? Operator::combine(before.value, x) : Operator::alone(x);
+            Carry result = j == RUN - 1 ? upto : item_after<Operator>(before, x);
             run[j] = Operator::lower(exclusive ? before.value : result);
             before = {result, true};
         }

@@ -184,7 +184,7 @@ const OF_SERVER: &[Guard] = &[
     Guard {
         name: "the first group has no prefix without `init`",
         pause: NEVER,
-        without: once("base.some ? Operator::combine(base.value, upto) : upto", "Operator::combine(base.value, upto)"),
+        without: once("after<Operator>(base, upto)", "Operator::combine(base.value, upto)"),
         fails: &[Operands],
     },
     Guard {
@@ -244,10 +244,7 @@ const OF_CHAIN: &[Guard] = &[
     Guard {
         name: "the first tile has no prefix without `init`",
         pause: NEVER,
-        without: once(
-            "publish(before.some ? Operator::combine(before.value, aggregate) : aggregate)",
-            "publish(Operator::combine(before.value, aggregate))",
-        ),
+        without: once("publish(after<Operator>(before, aggregate))", "publish(Operator::combine(before.value, aggregate))"),
         fails: &[Operands],
     },
     Guard {
