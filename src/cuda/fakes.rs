@@ -67,6 +67,7 @@ pub(super) fn driver(folder: &Folder, version: i32) -> Option<PathBuf> {
          int cuFuncGetAttribute(int *value, int attribute, void *function) {{ *value = 32; return 0; }}
          int cuLaunchKernelEx(void) {{ return 0; }}\n"
     );
+    library(folder, "libcuda.so", &c)?; // cudarc looks for this name first
     library(folder, "libcuda.so.1", &c)
 }
 
