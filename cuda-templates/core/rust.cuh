@@ -122,6 +122,16 @@ template <class T, class U> __device__ inline T to(U x) {
 }
 template <class T, class U> __device__ inline void set(T &place, U x) { place = to<T>(x); }
 
+// A struct that becomes the type that it meets, as a literal does. A number stays what it is.
+template <class U> struct Adapting {
+    U value;
+    template <class T> __device__ operator T() const { return to<T>(value); }
+};
+template <class U> __device__ inline auto adapt(U x) {
+    if constexpr (KIND<U> == NO_NUMBER) return Adapting<U>{x};
+    else return x;
+}
+
 // ---- operators ----------------------------------------------------------------------------------
 
 #define ARITHMETIC(NAME, OP)                                                                                           \

@@ -166,7 +166,7 @@ fn conditions_as_values() {
                 b
             }
         ),
-        "rust::add(a, ((a < b) ? a : ((a == b) ? rust::literal(1) : b)))",
+        "rust::add(a, ((a < b) ? a : rust::adapt(((a == b) ? rust::literal(1) : rust::adapt(b)))))",
     );
     is(
         quote!(if a < b && b > 0 {
@@ -234,7 +234,7 @@ fn blocks_as_operands() {
             n
         }),
         "auto n_ = a;\nconst auto m_ = [&] {\n    rust::set(n_, rust::add(n_, rust::literal(1)));\n    return n_;\n}();\n\
-         rust::set(n_, [&]() -> decltype(n_) {\n    rust::set(n_, rust::add(n_, m_));\n    return n_;\n}());\nreturn n_;",
+         rust::set(n_, [&]() -> decltype(n_) {\n    rust::set(n_, rust::add(n_, m_));\n    return rust::adapt(n_);\n}());\nreturn n_;",
     );
     refused(
         quote!({
@@ -288,7 +288,7 @@ fn variables() {
             c
         }),
         "const auto part = a;\nconst auto part2 = rust::mul(b, a);\nauto c_ = part;\nconst auto d_ = part2;\n\
-         const decltype(c_) part3 = d_;\nrust::set(c_, part3);\nrust::set(c_, rust::shl(c_, rust::literal(1)));\nreturn c_;",
+         const decltype(c_) part3 = rust::adapt(d_);\nrust::set(c_, part3);\nrust::set(c_, rust::shl(c_, rust::literal(1)));\nreturn c_;",
     );
     is(
         quote!({
@@ -448,6 +448,45 @@ fn structs() {
     refused(quote!(a.0), &["a tuple's fields are not in the subset; use a struct with named fields"]);
 }
 
+/// Each field of one struct type has a type of its own in C++.
+#[test]
+fn structs_that_meet_a_type() {
+    is(
+        quote!({
+            let mut c = a;
+            (c.left, c.right) = (c.right, b.left);
+            let d = if c.x < 1 { a.left } else { c.right };
+            let e = if d.x < 1 {
+                Pair { x: 1, ..a }
+            } else {
+                let f = b;
+                f
+            };
+            let g: Pair<f32, u32> = c.inner;
+            c.left = {
+                let h = g;
+                h.right
+            };
+            c
+        }),
+        "auto c_ = a;\nconst decltype(c_.left) part = rust::adapt(c_.right);\n\
+         const decltype(c_.right) part2 = rust::adapt(b.left);\nrust::set(c_.left, part);\nrust::set(c_.right, part2);\n\
+         const auto d_ = (rust::lt(c_.x, rust::literal(1)) ? a.left : rust::adapt(c_.right));\n\
+         const auto e_ = [&] {\n    return (rust::lt(d_.x, rust::literal(1))) ? [&] {\n        Carry made;\n        \
+             rust::set(made, a);\n        rust::set(made.x, rust::literal(1));\n        return made;\n    }() : rust::adapt([&] {\n        \
+             const auto f_ = b;\n        return f_;\n    }());\n}();\n\
+         const Carry g_ = rust::adapt(c_.inner);\n\
+         rust::set(c_.left, [&]() -> decltype(c_.left) {\n    const auto h_ = g_;\n    return rust::adapt(h_.right);\n}());\n\
+         return c_;",
+    );
+    // Numbers alone stay as they are.
+    let text = translated(quote!(
+        library: own; types: (Carry: f32); result: Carry; arguments: (a Carry: a) (b Carry: b);
+        body: { let c: f32 = a; c + if c < b { c } else { b } }
+    ));
+    assert_eq!(text.as_deref(), Ok("const f32 c_ = a;\nreturn rust::add(c_, ((c_ < b) ? c_ : b));"));
+}
+
 #[test]
 fn two_types_and_their_names() {
     let lift = |body: TokenStream| {
@@ -456,7 +495,7 @@ fn two_types_and_their_names() {
         ))
     };
     let text = "const auto first_ = x.first;\nElement made;\nrust::set(made.first, first_);\nconst Element c_ = made;\n\
-                return rust::to<Carry>(c_.first);";
+                return rust::adapt(c_.first);";
     assert_eq!(
         lift(quote!({
             let c = Pair::<f32> { first };
@@ -708,6 +747,6 @@ fn names_of_variables_are_none_that_cpp_reserves() {
 fn nested_choices() {
     const DEPTH: usize = 32;
     let body = (0..DEPTH).fold(quote!(b), |inner, _| quote!(if a < b { a } else { #inner }));
-    let text = format!("{}b{}", "((a < b) ? a : ".repeat(DEPTH), ")".repeat(DEPTH));
-    returns(quote!(a + (#body)), &format!("rust::add(a, {text})"));
+    let (opened, closed) = ("((a < b) ? a : rust::adapt(".repeat(DEPTH), "))".repeat(DEPTH));
+    returns(quote!(a + (#body)), &format!("rust::add(a, {opened}b{closed})"));
 }

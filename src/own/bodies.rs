@@ -137,6 +137,9 @@ element! {
 element! {
     pub(crate) struct Nested { pub(crate) pair: Pair<f32, u32>, pub(crate) count: u64 }
 }
+element! {
+    pub(crate) struct Twins { pub(crate) left: Pair<u32, i32>, pub(crate) right: Pair<u32, i32> }
+}
 operator! {
     pub(crate) struct Gcd on u32, u64 {
         associativity: Exact,
@@ -268,6 +271,51 @@ operator! {
 }
 
 operator! {
+    /// Structs of one type in several fields, which in C++ are of several types.
+    pub(crate) struct Twinned
+    on Twins {
+        associativity: Exact,
+        combine: |a, b| {
+            let mut c = a;
+            (c.left, c.right) = (c.right, { let t = b.left; if t.second > 5 { t } else { b.right } });
+            let one = if a.left.first < b.left.first { a.left } else if b.left.second < 0 { b.right } else { c.right };
+            let other = if one.second < 0 {
+                let mut t = b.right;
+                t.first ^= one.first;
+                t
+            } else if one.second < 9 {
+                c.left
+            } else {
+                let t = c.right;
+                if a.right.second < 0 { one } else { t }
+            };
+            c.left = if other.first & 1 == 0 {
+                c.right.first ^= 1;
+                c.right
+            } else {
+                other
+            };
+            Twins { right: if c.left.second < 0 { one } else { c.right }, ..c }
+        },
+    }
+    on Pair<u32, i32> {
+        associativity: Exact,
+        carry: Twins,
+        lift: |x| {
+            let t = Twins { left: x, right: Pair { first: 1, ..x } };
+            Twins { left: if x.first & 1 == 0 { x } else { t.right }, ..t }
+        },
+        lower: |x| {
+            let left: Pair<u32, i32> = x.left;
+            let mut other = if left.first & 1 == 0 { x.right } else { Pair { first: 5, second: left.second } };
+            (other, _) = (if other.second < 0 { left } else { x.right }, Pair { first: 2, ..other });
+            if other.first & 2 == 0 { x.left } else { other }
+        },
+        combine: |a, b| Twins { left: b.right, right: a.left },
+    }
+}
+
+operator! {
     /// Constants, the ends of every range, and floats in order of value.
     pub(crate) struct Constants
     on f32 {
@@ -305,7 +353,8 @@ predicate! {
 predicate! {
     pub(crate) struct Inside { center: Pair<f32, u32>, radius: f32 } on Pair<f32, u32> {
         keeps: |x, Inside { center, radius }| {
-            let off = x.first - center.first;
+            let nearer = if x.second < center.second { center } else { x };
+            let off = nearer.first - center.first + (x.first - nearer.first);
             let far = off * off > radius * radius;
             if x.second == center.second { return !far; }
             far ^ (x.second < center.second)
@@ -354,6 +403,7 @@ macro_rules! bodies {
             names: exact [Names] on [i32];
             constants: exact [Constants] on [f32 i64];
             structs: rounded [Structs] on [(Pair<u32, i32>) Nested (Pair<f32, u32>)];
+            twins: rounded [Twinned] on [Twins (Pair<u32, i32>)];
         }
     };
 }

@@ -181,6 +181,7 @@ mod bodies {
     element! { pub struct Wide { wide: f64, single: f32, bits: u32 } }
     element! { pub struct Small { half: f16, small: i16, brain: bf16, tiny: i8, byte: u8 } }
     element! { pub struct Nested { pair: Pair, count: u64, level: isize } }
+    element! { pub struct Twins { left: Pair, right: Pair } }
     element! { pub struct Couple<A, B> { left: A, right: B } for <f32, u32>, <i64, f64> }
 
     include!(concat!(env!("OUT_DIR"), "/batch.rs"));

@@ -5,7 +5,9 @@
 //! results exclude values that Rust leaves open: the bits of a NaN, the sign of a zero from `min`
 //! and `max`, a signalling NaN, and the last digits of functions that round.
 
-use crate::types::{BF16, BOOL, F16, F32, F64, Kind, NUMBERS, Number, PARAMETERS, STRUCTS, Struct, Type, U32};
+use crate::types::{
+    BF16, BOOL, F16, F32, F64, Kind, NUMBERS, Number, PAIR, PARAMETERS, STRUCTS, Struct, TWINS, Type, U32,
+};
 
 /// Choices, each made by a byte of the string. Past the string's end each is the first choice, the
 /// simplest, so a shorter string is a smaller body.
@@ -60,14 +62,21 @@ impl Case {
             2 => Type::Struct(choices.of(&STRUCTS)),
             _ => Type::Number(choices.of(&NUMBERS)),
         };
-        let item = any(choices);
+        // A struct, and one with two fields of it.
+        let both = [&PAIR, &TWINS].map(Type::Struct);
+        let of_both = choices.one_in(4);
+        let item = if of_both { choices.of(&both) } else { any(choices) };
         if choices.one_in(4) {
             let parameters = Type::Struct(choices.of(&PARAMETERS));
             let arguments = [("x", "Item", item), ("p", "Parameters", parameters)];
             let keeps = function(choices, "keeps", &arguments, ("bool", Type::Number(BOOL)));
             return Case { item, other: parameters, functions: vec![keeps] };
         }
-        let carry = if choices.one_in(3) { any(choices) } else { item };
+        let carry = match choices.below(3) {
+            2 if of_both => choices.of(&both),
+            2 => any(choices),
+            _ => item,
+        };
         let (x, there) = (("Element", item), ("Carry", carry));
         let mut functions = Vec::new();
         if item != carry {
@@ -130,7 +139,7 @@ fn function(
     (result, ty): (&'static str, Type),
 ) -> Function {
     let types = arguments.iter().map(|&(_, _, ty)| ty).chain([ty]);
-    let known = types.filter_map(|ty| if let Type::Struct(it) = ty { Some(it) } else { None }).collect();
+    let known = types.filter_map(Type::as_struct).collect();
     let mut body = Body {
         choices,
         variables: Vec::new(),
@@ -188,9 +197,23 @@ impl Body<'_, '_> {
     // ---- variables
 
     fn declare(&mut self, ty: Type, mutable: bool) -> String {
-        let name = self.choices.of(&NAMES).to_owned();
+        let mut name = self.choices.of(&NAMES).to_owned();
+        // A struct without a name has no literals, so its variables stay visible.
+        if self.variables.iter().any(|variable| variable.name == name && self.has_unknown(variable.ty)) {
+            name += &format!("_{}", self.variables.len());
+        }
         self.variables.push(Variable { name: name.clone(), ty, mutable });
         name
+    }
+
+    /// Whether a value of the type contains a struct that no literal may name.
+    fn has_unknown(&self, ty: Type) -> bool {
+        ty.as_struct().is_some_and(|it| !self.is_known(it) || it.fields.iter().any(|&(_, ty)| self.has_unknown(ty)))
+    }
+
+    /// Whether a literal outside of a field, or the type of a `let`, may name the struct.
+    fn is_known(&self, it: &Struct) -> bool {
+        self.known.iter().any(|known| known.name == it.name)
     }
 
     fn argument(&mut self, name: &str, ty: Type) -> String {
@@ -328,9 +351,9 @@ impl Body<'_, '_> {
 
     fn struct_value(&mut self, it: &'static Struct, depth: u32, free: bool) -> String {
         let place = self.place(Type::Struct(it));
-        let named = free || self.known.iter().any(|known| known.name == it.name);
+        let named = free || self.is_known(it);
         match place {
-            Some(place) if !named || self.choices.below(3) == 0 => place,
+            Some(place) if !named || self.choices.below(2) == 0 => place,
             place => {
                 assert!(named, "no value of {}", it.name);
                 let rest = place.filter(|_| self.choices.one_in(3));
@@ -366,7 +389,7 @@ impl Body<'_, '_> {
 
     fn statement(&mut self, depth: u32) -> String {
         self.left = self.left.saturating_sub(1);
-        match self.choices.below(12) {
+        match self.choices.below(15) {
             0 => {
                 let number = self.any_number();
                 let value = self.number(number, depth);
@@ -382,9 +405,11 @@ impl Body<'_, '_> {
                 });
                 self.binding(ty, &value, true)
             }
-            2 => self.structs(depth),
-            3 | 4 => self.assignment(depth),
-            5 => self.swap(depth),
+            2 | 12 => self.structs(depth),
+            3 | 4 => self.assignment(depth, |_| true),
+            5 => self.swap(depth, |_| true),
+            13 => self.assignment(depth, |ty| ty.as_struct().is_some()),
+            14 => self.swap(depth, |ty| ty.as_struct().is_some()),
             6 => {
                 let condition = self.number(BOOL, depth);
                 let then = self.effects(depth);
@@ -438,46 +463,56 @@ impl Body<'_, '_> {
         self.scope(|this| format!("{{\n{}}}", this.statements(depth)))
     }
 
-    /// `let` of a number, with a type if the literal may have none.
+    /// `let`, of a number with a type if the literal may have none.
     fn binding(&mut self, ty: Type, value: &str, typed: bool) -> String {
         let mutable = !self.choices.one_in(3);
         let name = self.declare(ty, mutable);
-        let named = if typed || self.choices.one_in(3) { format!(": {}", ty.name()) } else { String::new() };
+        let nameable = ty.as_struct().is_none_or(|it| self.is_known(it));
+        let named =
+            if typed || nameable && self.choices.one_in(3) { format!(": {}", ty.name()) } else { String::new() };
         format!("let {}{name}{named} = {value};\n", if mutable { "mut " } else { "" })
     }
 
     /// `let` of a struct, or of its fields.
     fn structs(&mut self, depth: u32) -> String {
-        if self.known.is_empty() {
+        let all = self.places(None, false).into_iter().filter_map(|(_, ty)| ty.as_struct());
+        let all: Vec<_> = all.chain(self.known.iter().copied()).collect();
+        if all.is_empty() {
             return String::new();
         }
-        let it = self.choices.of(&self.known.clone());
-        match (self.choices.below(4), self.place(Type::Struct(it))) {
+        let it = all[self.choices.below(all.len().min(256))];
+        let ty = Type::Struct(it);
+        let value = match (self.choices.below(5), self.place(ty)) {
             (0, Some(place)) => {
                 let pattern = self.pattern(it);
-                format!("let {pattern} = {place};\n")
+                return format!("let {pattern} = {place};\n");
             }
             (1, Some(place)) => {
                 let condition = self.number(BOOL, depth);
                 let other = self.lambda(false, |this| this.struct_value(it, depth, false));
-                let value = format!("if {condition} {{ {place} }} else {{ {other} }}");
-                self.binding(Type::Struct(it), &value, false)
+                format!("if {condition} {{ {place} }} else {{ {other} }}")
             }
-            _ => {
-                let value = self.struct_value(it, depth, false);
-                self.binding(Type::Struct(it), &value, false)
-            }
-        }
+            (2, _) => self.lambda(false, |this| this.choice(ty, depth, false)),
+            (3, _) => self.lambda(false, |this| this.block(ty, depth, false)),
+            _ => self.struct_value(it, depth, false),
+        };
+        self.binding(ty, &value, false)
     }
 
-    fn assignment(&mut self, depth: u32) -> String {
-        let places = self.places(None, true);
+    /// An assignment to a place of one of these types.
+    fn assignment(&mut self, depth: u32, is_of: fn(Type) -> bool) -> String {
+        let mut places = self.places(None, true);
+        places.retain(|&(_, ty)| is_of(ty));
         if places.is_empty() {
             return String::new();
         }
         let (place, ty) = places[self.choices.below(places.len().min(256))].clone();
         let Type::Number(number) = ty else {
-            let value = self.lambda(false, |this| this.plain_value(ty, depth, true));
+            let value = self.lambda(false, |this| match this.choices.below(3) {
+                0 => this.value(ty, depth, true),
+                1 => this.choice(ty, depth, true),
+                _ => this.block(ty, depth, true),
+            });
             return format!("{place} = {value};\n");
         };
         let with = match (self.choices.below(3), number.kind) {
@@ -500,19 +535,33 @@ impl Body<'_, '_> {
         format!("{place} {operator} {value};\n")
     }
 
-    fn swap(&mut self, depth: u32) -> String {
+    /// An assignment to two places of these types.
+    fn swap(&mut self, depth: u32, is_of: fn(Type) -> bool) -> String {
         let mut places = self.places(None, true);
-        places.retain(|(_, ty)| matches!(ty, Type::Number(_)));
+        places.retain(|&(_, ty)| is_of(ty));
         if places.is_empty() {
             return String::new();
         }
         let [(one, ty), (other, other_ty)] =
             [(); 2].map(|()| places[self.choices.below(places.len().min(256))].clone());
-        let value = self.bare_or(ty, depth);
+        let value = self.assigned(ty, depth);
         if self.choices.one_in(4) {
-            return format!("({one}, _) = ({value}, {});\n", self.plain_value(other_ty, depth, false));
+            let other = self.lambda(true, |this| this.plain_value(other_ty, depth, false));
+            return format!("({one}, _) = ({value}, {other});\n");
         }
-        format!("({one}, {other}) = ({value}, {});\n", self.bare_or(other_ty, depth))
+        format!("({one}, {other}) = ({value}, {});\n", self.assigned(other_ty, depth))
+    }
+
+    /// A value in a tuple that is assigned.
+    fn assigned(&mut self, ty: Type, depth: u32) -> String {
+        match ty {
+            Type::Number(number) => self.beside(number, depth),
+            Type::Struct(it) => self.lambda(true, |this| match this.choices.below(4) {
+                1 => this.choice(ty, depth, false),
+                2 => this.block(ty, depth, false),
+                _ => this.struct_value(it, depth, false),
+            }),
+        }
     }
 
     fn walk(&mut self, depth: u32) -> String {

@@ -112,6 +112,10 @@ impl Type {
             Type::Struct(it) => it.name,
         }
     }
+
+    pub(crate) fn as_struct(self) -> Option<&'static Struct> {
+        if let Type::Struct(it) = self { Some(it) } else { None }
+    }
 }
 
 impl PartialEq for Type {
@@ -122,7 +126,7 @@ impl PartialEq for Type {
 
 macro_rules! structs {
     ($($constant:ident $name:literal $path:literal { $($field:ident: $type:expr),* })*) => { $(
-        static $constant: Struct = Struct { name: $name, path: $path, fields: &[$((stringify!($field), $type)),*] };
+        pub(crate) static $constant: Struct = Struct { name: $name, path: $path, fields: &[$((stringify!($field), $type)),*] };
     )* };
 }
 const fn n(name: &str) -> Type {
@@ -133,6 +137,7 @@ structs! {
     WIDE "Wide" "Wide" { wide: n("f64"), single: n("f32"), bits: n("u32") }
     SMALL "Small" "Small" { half: n("f16"), small: n("i16"), brain: n("bf16"), tiny: n("i8"), byte: n("u8") }
     NESTED "Nested" "Nested" { pair: Type::Struct(&PAIR), count: n("u64"), level: n("isize") }
+    TWINS "Twins" "Twins" { left: Type::Struct(&PAIR), right: Type::Struct(&PAIR) }
     SINGLES "Couple<f32, u32>" "Couple::<f32, u32>" { left: n("f32"), right: n("u32") }
     DOUBLES "Couple<i64, f64>" "Couple::<i64, f64>" { left: n("i64"), right: n("f64") }
 
@@ -143,6 +148,6 @@ structs! {
 }
 
 /// The structs of elements and carries.
-pub(crate) static STRUCTS: [&Struct; 6] = [&PAIR, &WIDE, &SMALL, &NESTED, &SINGLES, &DOUBLES];
+pub(crate) static STRUCTS: [&Struct; 7] = [&PAIR, &WIDE, &SMALL, &NESTED, &TWINS, &SINGLES, &DOUBLES];
 /// The structs of predicates.
 pub(crate) static PARAMETERS: [&Struct; 4] = [&LIMITS, &DIVISOR, &SCALED, &HALVES];

@@ -18,6 +18,17 @@ impl Translator {
         if is_block(expression) { self.lambda(expression, ty.cloned()) } else { self.operand(expression) }
     }
 
+    /// The C++ expression `text` of a value that meets a type. One struct of Rust has several types in
+    /// C++, as an element and in each field.
+    pub(super) fn adapted(&self, expression: &Expr, text: String) -> String {
+        match ungrouped(expression) {
+            Expr::Path(_) | Expr::Field(_) | Expr::If(_) | Expr::Block(_) | Expr::Struct(_) if self.has_structs() => {
+                format!("rust::adapt({text})")
+            }
+            _ => text,
+        }
+    }
+
     /// A block that is an operand.
     fn block_operand(&mut self, expression: &Expr) -> String {
         self.names.open_operand();
@@ -27,10 +38,15 @@ impl Translator {
     }
 
     /// A block that has a value, as a lambda that is called at once.
-    fn lambda(&mut self, expression: &Expr, ty: Option<String>) -> String {
+    pub(super) fn lambda(&mut self, expression: &Expr, ty: Option<String>) -> String {
+        self.lambda_of(ty, |translator, target| translator.value(expression, target))
+    }
+
+    /// A lambda that is called at once. `write` writes its statements.
+    pub(super) fn lambda_of(&mut self, ty: Option<String>, write: impl FnOnce(&mut Self, &Target)) -> String {
         let loops = std::mem::take(&mut self.loops);
         (self.depth, self.lambdas) = (self.depth + 1, self.lambdas + 1);
-        let body = self.captured(|translator| translator.value(expression, &Target::Return(ty.clone())));
+        let body = self.captured(|translator| write(translator, &Target::Return(ty.clone())));
         (self.depth, self.lambdas) = (self.depth - 1, self.lambdas - 1);
         self.loops = loops;
         let ty = ty.map_or(String::new(), |ty| format!("() -> {ty}"));
@@ -69,8 +85,8 @@ impl Translator {
             Expr::If(choice) => match as_conditional(choice) {
                 Some((condition, then, otherwise)) => {
                     let condition = self.operand(condition);
-                    let (then, otherwise) = (self.operand(then), self.operand(otherwise));
-                    format!("({condition} ? {then} : {otherwise})")
+                    let (then, text) = (self.operand(then), self.operand(otherwise));
+                    format!("({condition} ? {then} : {})", self.adapted(otherwise, text))
                 }
                 None if choice.else_branch.is_none() => self.refuse(choice, "an `if` that is a value needs an `else`"),
                 None => self.block_operand(expression),

@@ -22,7 +22,7 @@ use crate::names::Names;
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::{Error, Type};
-use syntax::ungrouped_type;
+use syntax::{number_type, ungrouped_type};
 
 /// The text: statements, the last of which ends in a semicolon. Otherwise all errors of the body.
 pub(crate) fn translate(input: &Input) -> Result<String, Vec<Error>> {
@@ -72,6 +72,11 @@ const UNTYPED_LITERAL: &str =
     "the type of this literal is unknown; add a suffix, as in `0_u32`, or give the `let` a type";
 
 impl Translator {
+    /// Whether the body may have values that are structs.
+    fn has_structs(&self) -> bool {
+        self.types.iter().any(|(_, ty)| number_type(ty).is_none())
+    }
+
     /// Records an error at `tokens`. The text that is returned only lets the translation go on to
     /// further errors.
     fn refuse(&mut self, tokens: impl ToTokens, message: impl std::fmt::Display) -> String {

@@ -45,6 +45,15 @@ impl Translator {
     pub(super) fn value(&mut self, expression: &Expr, target: &Target) {
         let expression = ungrouped(expression);
         match (expression, target) {
+            (Expr::If(ExprIf { cond, then_branch, else_branch: Some((_, otherwise)), .. }), Target::Return(None))
+                if self.has_structs() =>
+            {
+                // A lambda whose type is not given returns one C++ type, so each branch is a lambda.
+                let condition = self.condition(cond);
+                let then = self.lambda_of(None, |translator, target| translator.block(then_branch, target));
+                let otherwise = self.lambda(otherwise, None);
+                self.line(format!("return {condition} ? {then} : rust::adapt({otherwise});"));
+            }
             (Expr::If(choice), target) => self.choice(choice, target),
             (Expr::Block(block), Target::Discard) if block.label.is_none() => self.braced("", &block.block, target),
             (Expr::Block(block), target) if block.label.is_none() => self.block(&block.block, target),
@@ -63,14 +72,10 @@ impl Translator {
                     self.refuse(expression, UNTYPED_LITERAL);
                 }
                 let value = self.operand(expression);
-                match (expression, ty) {
-                    // A field's type may have another C++ name than the result's, as an element
-                    // inside a carry.
-                    (Expr::Field(_) | Expr::Path(_), Some(ty)) if self.types.len() > 1 => {
-                        self.line(format!("return rust::to<{ty}>({value});"));
-                    }
-                    _ => self.line(format!("return {value};")),
-                }
+                // A function of one type returns only what has this type in C++ too.
+                let meets = ty.is_some() && (self.types.len() > 1 || self.lambdas > 0);
+                let value = if meets { self.adapted(expression, value) } else { value };
+                self.line(format!("return {value};"));
             }
             (_, Target::Place(place)) => {
                 let value = self.operand(expression);
@@ -193,10 +198,13 @@ impl Translator {
                 if ty == "auto" && is_untyped(value) {
                     self.refuse(value, UNTYPED_LITERAL);
                 }
-                let value = self.initializer(value, (ty != "auto").then_some(&ty));
+                let mut text = self.initializer(value, (ty != "auto").then_some(&ty));
+                if ty != "auto" && !is_block(value) {
+                    text = self.adapted(value, text);
+                }
                 let variable = self.names.declare(&name.ident);
                 let constant = if name.mutability.is_some() { "" } else { "const " };
-                self.line(format!("{constant}{ty} {variable} = {value};"));
+                self.line(format!("{constant}{ty} {variable} = {text};"));
             }
             (Pat::Tuple(names), Expr::Tuple(values), None) if names.elems.len() == values.elems.len() => {
                 let values: Vec<String> = values.elems.iter().map(|value| self.held(value)).collect();
@@ -270,9 +278,10 @@ impl Translator {
                 for (place, value) in places.elems.iter().zip(&values.elems) {
                     let part = self.names.temporary("part");
                     let place = if matches!(place, Expr::Infer(_)) { None } else { Some(self.place(place)) };
-                    let value = self.operand(value);
+                    let text = self.operand(value);
                     match &place {
                         Some(place) if !place.is_empty() => {
+                            let value = self.adapted(value, text);
                             self.line(format!("const decltype({place}) {part} = {value};"))
                         }
                         _ => {}
