@@ -58,6 +58,23 @@ mod tests {
     use crate::cuda::{compile_all, unit_of};
     use crate::{Last, Max, Min, Sum};
 
+    crate::operator! {
+        /// Texts that name both types.
+        struct Named on f32 {
+            associativity: Rounding,
+            // SAFETY: defined for all floats.
+            combine: |a, b| a + b => unsafe "Element(a + b)",
+        }
+        on u8 {
+            associativity: Exact,
+            carry: u32,
+            // SAFETY: the three texts convert and combine unsigned integers, which is defined for all.
+            lift: |x| u32::from(x) => unsafe "Carry(Element(x))",
+            lower: |x| x as u8 => unsafe "Element(Carry(x))",
+            combine: |a, b| a ^ b => unsafe "static_assert(sizeof(Element) == 1 && sizeof(Carry) == 4); return Carry(a ^ b);",
+        }
+    }
+
     /// The units of every operator on every element, and of `Segmented` on texts of every form.
     fn all(program: &str) -> Vec<(u32, String, String)> {
         let mut all = Vec::new();
@@ -84,6 +101,8 @@ mod tests {
             Segmented<ArgMax>: Flagged<Indexed<f32, u32>>;
             Segmented<Variance>: Flagged<Moments<f32>>;
             Segmented<Segmented<LogSumExp>>: Flagged<Flagged<f32>>;
+            Segmented<Named>: Flagged<f32>, Flagged<u8>;
+            Segmented<Segmented<Named>>: Flagged<Flagged<f32>>, Flagged<Flagged<u8>>;
         }
         all
     }

@@ -130,14 +130,19 @@ struct Texts<T, Op>(std::marker::PhantomData<(T, Op)>);
 impl<T: Element, Op: Operator<T>> Texts<T, Op> {
     const ELEMENT: Text = Text::join(&["struct { ", Op::CUDA_ELEMENT.text(), " value, flag; }"]);
     const CARRY: Text = Text::join(&["struct { ", Op::CUDA_CARRY.text(), " value, flag; }"]);
+    /// The head of the struct, with the types of `Op`.
+    const OF: &str = "typedef decltype(Element::value) OfElement;\n\
+                      typedef decltype(Carry::value) Value;\n\
+                      struct Of {\n\
+                      typedef OfElement Element;\n\
+                      typedef Value Carry;\n";
     const COMBINE: Text = Text::join(&[
-        "typedef decltype(a.value) Value;\n\
-         struct Of {\n\
-         static __device__ Value alone(Value x) { typedef Value Carry; ",
+        Self::OF,
+        "static __device__ Value alone(Value x) { ",
         Self::body(Op::CUDA_ALONE.text())[0],
         Op::CUDA_ALONE.text(),
         Self::body(Op::CUDA_ALONE.text())[1],
-        " }\nstatic __device__ Value combine(Value a, Value b) { typedef Value Carry; ",
+        " }\nstatic __device__ Value combine(Value a, Value b) { ",
         Self::body(Op::CUDA.text())[0],
         Op::CUDA.text(),
         Self::body(Op::CUDA.text())[1],
@@ -146,9 +151,8 @@ impl<T: Element, Op: Operator<T>> Texts<T, Op> {
          return { Of::combine(a.value, b.value), a.flag };",
     ]);
     const ALONE: Text = Text::join(&[
-        "typedef decltype(x.value) Value;\n\
-         struct Of {\n\
-         static __device__ Value alone(Value x) { typedef Value Carry; ",
+        Self::OF,
+        "static __device__ Value alone(Value x) { ",
         Self::body(Op::CUDA_ALONE.text())[0],
         Op::CUDA_ALONE.text(),
         Self::body(Op::CUDA_ALONE.text())[1],
