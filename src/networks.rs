@@ -27,8 +27,9 @@ const WARP: usize = 32;
 
 /// A network that scans positions in parallel steps.
 ///
-/// Work and steps for N positions, a power of two (of [`WarpShuffles`](Network::WarpShuffles) with
-/// W = N / 32 warps):
+/// Work and steps for N positions, a power of two. [`WarpShuffles`](Network::WarpShuffles) has
+/// W = N / 32 warps, and its row holds for N from 64 to 1024: the totals of more warps are scanned by
+/// several warps, as the positions are.
 ///
 /// | | applications | steps | barriers |
 /// |---|---|---|---|
