@@ -244,7 +244,10 @@ const OF_CHAIN: &[Guard] = &[
     Guard {
         name: "the first tile has no prefix without `init`",
         pause: NEVER,
-        without: once("publish(after<Operator>(before, aggregate))", "publish(Operator::combine(before.value, aggregate))"),
+        without: once(
+            "publish(after<Operator>(before, aggregate))",
+            "publish(Operator::combine(before.value, aggregate))",
+        ),
         fails: &[Operands],
     },
     Guard {
