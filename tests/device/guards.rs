@@ -196,7 +196,7 @@ const OF_SERVER: &[Guard] = &[
     Guard {
         name: "order, from group to group",
         pause: NEVER,
-        without: once("Operator::combine(base.value, upto)", "Operator::combine(upto, base.value)"),
+        without: once("after<Operator>(base, upto)", "after<Operator>(Maybe<Carry>{upto, base.some}, base.value)"),
         fails: &[Results],
     },
     Guard {
@@ -253,7 +253,10 @@ const OF_CHAIN: &[Guard] = &[
     Guard {
         name: "order, from tile to tile",
         pause: NEVER,
-        without: once("Operator::combine(before.value, aggregate)", "Operator::combine(aggregate, before.value)"),
+        without: once(
+            "after<Operator>(before, aggregate)",
+            "after<Operator>(Maybe<Carry>{aggregate, before.some}, before.value)",
+        ),
         fails: &[Results],
     },
 ];
@@ -338,13 +341,19 @@ const OF_LOOK_BACK: &[Guard] = &[
     Guard {
         name: "order, from group to group",
         pause: NEVER,
-        without: once("Operator::combine(prefix.value, upto)", "Operator::combine(upto, prefix.value)"),
+        without: once(
+            "after<Operator>(prefix, upto)",
+            "after<Operator>(Maybe<Carry>{upto, prefix.some}, prefix.value)",
+        ),
         fails: &[Results],
     },
     Guard {
         name: "order, from a group to its tiles",
         pause: NEVER,
-        without: once("Operator::combine(prefix.value, before)", "Operator::combine(before, prefix.value)"),
+        without: once(
+            "prefix.value = after<Operator>(prefix, before)",
+            "prefix.value = after<Operator>(Maybe<Carry>{before, prefix.some}, prefix.value)",
+        ),
         fails: &[Results],
     },
 ];
@@ -564,13 +573,16 @@ const OF_TILES: &[Guard] = &[
     Guard {
         name: "order, from a warp's prefix to its lanes",
         pause: NEVER,
-        without: once("Operator::combine(run, before)", "Operator::combine(before, run)"),
+        without: once(
+            "run = after<Operator>(prefix, before)",
+            "run = after<Operator>(Maybe<Carry>{before, prefix.some}, prefix.value)",
+        ),
         fails: &[Results],
     },
     Guard {
         name: "order, from item to item",
         pause: NEVER,
-        without: once("Operator::combine(upto.value, c)", "Operator::combine(c, upto.value)"),
+        without: once("Operator::combine(before.value, item)", "Operator::combine(item, before.value)"),
         fails: &[Results],
     },
 ];
