@@ -9,7 +9,7 @@
 //! parallel, and the map from the start to time t, applied to the first value, is `x_t`.
 
 use parascan::cudarc::driver::{CudaStream, DeviceRepr};
-use parascan::operators::{Affine, Compose, Flagged, Segmented};
+use parascan::operators::{Affine, Compose};
 use parascan::{Element, Error, Operator, cuda, scan};
 use std::sync::Arc;
 use std::time::Instant;
@@ -45,7 +45,7 @@ fn moving_average(stream: Option<&Arc<CudaStream>>) -> Result<(), Error> {
         })
         .collect();
     println!("an exponential moving average over {STEPS} samples, f32, 8 bytes a step");
-    on_both::<Compose, Affine<f32>>(&steps, stream, |from_start| {
+    on_both::<Compose, Affine<f32>>(&steps, STEPS, stream, |from_start| {
         worst(from_start.iter().map(|map| map.at(signal[0])), &expected)
     })
 }
@@ -89,13 +89,13 @@ fn second_order(stream: Option<&Arc<CudaStream>>) -> Result<(), Error> {
         })
         .collect();
     println!("a filter of second order over {STEPS} samples, f32, 24 bytes a step");
-    on_both::<Then, Step>(&steps, stream, |from_start| worst(from_start.iter().map(|step| step.u), &expected))
+    on_both::<Then, Step>(&steps, STEPS, stream, |from_start| worst(from_start.iter().map(|step| step.u), &expected))
 }
 
 // ---- h_t = exp(delta_t a) h_(t-1) + delta_t b_t x_t, for each channel of each sequence ----------
 
 /// After Gu and Dao 2023, "Mamba: linear-time sequence modeling with selective state spaces", with
-/// one state a channel. Time runs fastest, so a channel is a segment, and one scan takes all
+/// one state a channel. Time runs fastest, so a channel is a row, and one scan takes all
 /// channels.
 fn selective_scan(stream: Option<&Arc<CudaStream>>) -> Result<(), Error> {
     const BATCH: usize = 4;
@@ -108,28 +108,28 @@ fn selective_scan(stream: Option<&Arc<CudaStream>>) -> Result<(), Error> {
         let decay = -1.0 - (i / TIME % CHANNELS) as f32 / 64.0; // of the channel
         Affine { a: (delta * decay).exp(), b: delta * inputs[i] }
     };
-    let flagged = |i: usize| if i.is_multiple_of(TIME) { Flagged::head(step(i)) } else { Flagged::inside(step(i)) };
-    let steps: Vec<Flagged<Affine<f32>>> = (0..n).map(flagged).collect();
+    let steps: Vec<Affine<f32>> = (0..n).map(step).collect();
     let mut h = 0.0;
     let expected: Vec<f64> = (0..n)
         .map(|i| {
-            let Affine { a, b } = steps[i].value;
+            let Affine { a, b } = steps[i];
             h = if i.is_multiple_of(TIME) { f64::from(b) } else { f64::from(a) * h + f64::from(b) };
             h
         })
         .collect();
-    println!("a selective scan over {BATCH} sequences, {CHANNELS} channels, {TIME} times, f32, 16 bytes a step");
-    on_both::<Segmented<Compose>, Flagged<Affine<f32>>>(&steps, stream, |states| {
-        worst(states.iter().map(|state| state.value.b), &expected)
+    println!("a selective scan over {BATCH} sequences, {CHANNELS} channels, {TIME} times, f32, 8 bytes a step");
+    on_both::<Compose, Affine<f32>>(&steps, TIME, stream, |from_start| {
+        worst(from_start.iter().map(|map| map.b), &expected)
     })
 }
 
 // ---- both engines -------------------------------------------------------------------------------
 
-/// Scans the steps on the CPU, and on the GPU if there is one. `error` measures the error of a
-/// result.
+/// Scans the steps, in rows of `columns`, on the CPU, and on the GPU if there is one. `error` measures the error of
+/// a result.
 fn on_both<Op: Operator<T>, T: Element + DeviceRepr>(
     steps: &[T],
+    columns: usize,
     stream: Option<&Arc<CudaStream>>,
     error: impl Fn(&[T]) -> f64,
 ) -> Result<(), Error> {
@@ -141,15 +141,15 @@ fn on_both<Op: Operator<T>, T: Element + DeviceRepr>(
     };
     let mut states = steps.to_vec();
     let start = Instant::now();
-    scan::<Op, T>().run_into(steps, &mut states)?;
+    scan::<Op, T>().rows(columns).run_into(steps, &mut states)?;
     report("CPU", &states, start.elapsed().as_secs_f64());
 
     let Some(stream) = stream else { return Ok(()) };
     let there = stream.clone_htod(steps).expect("memory on the device");
-    let mut out = scan::<Op, T>().run(&there)?; // compiles the kernel
+    let mut out = scan::<Op, T>().rows(columns).run(&there)?; // compiles the kernel
     stream.synchronize().expect("the scan is done");
     let start = Instant::now();
-    scan::<Op, T>().run_into(&there, &mut out)?;
+    scan::<Op, T>().rows(columns).run_into(&there, &mut out)?;
     stream.synchronize().expect("the scan is done");
     let seconds = start.elapsed().as_secs_f64();
     report("GPU", &stream.clone_dtoh(&out).expect("memory on the host"), seconds);

@@ -307,8 +307,7 @@ fn sort_keys<T: Ways>(criterion: &mut Criterion, name: &str, n: usize, make: imp
     }
 }
 
-/// Keys and numbers as two arrays. The other crates sort them packed into one integer, their form
-/// for pairs.
+/// Keys and numbers as two arrays. The other crates sort them packed into one integer of 64 bits.
 fn sort_pairs(criterion: &mut Criterion, n: usize) {
     let name = "sort pairs u32 u32";
     let packed: Vec<u64> = noise().take(n).enumerate().map(|(i, z)| z >> 32 << 32 | i as u64).collect();

@@ -194,6 +194,13 @@ impl<T: Sample> Bench<'_, T> {
             calls.push(rival);
         }
         let times = gpu.medians(batches(bytes), &mut calls)?;
+        drop(calls);
+        // SAFETY: as above.
+        unsafe {
+            gpu.fill(to, 0xa5, bytes)?;
+            parascan()?;
+            same(gpu.differ(kept_at, to, bytes)?, size_of::<T>(), "the first call")?;
+        }
         for ((library, what), us) in names.iter().zip(times) {
             print(library, what, T::NAME, n, us, 2 * bytes, copy / us);
         }

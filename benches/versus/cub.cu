@@ -2,8 +2,9 @@
 // build.rs compiles them with the feature `cub`.
 //
 // Each operator and element is given to CUB in the form for which CUB is fastest:
-// - sums by DeviceScan::ExclusiveSum and InclusiveSum, maximum and minimum by cuda::maximum and
-//   cuda::minimum, for which CUB is tuned;
+// - sums by DeviceScan::ExclusiveSum and InclusiveSum or cuda::std::plus, maximum and minimum by cuda::maximum
+//   and cuda::minimum, for which CUB is tuned;
+// - structs aligned to their size, so that CUB loads whole vectors;
 // - all other operators as a functor that returns the element type: cuda::std::bit_and and its like
 //   would carry bytes as int;
 // - 32-bit lengths;
@@ -29,6 +30,7 @@
 #endif
 #include <cub/device/device_select.cuh>
 #include <cuda/functional>
+#include <cuda/std/functional>
 #include <cuda/std/limits>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -55,7 +57,6 @@ using namespace cub;
     __host__ __device__ T operator()(T a, T b) const { return T(EXPRESSION); }   \
   };
 
-FUNCTOR(Plus, a + b)
 FUNCTOR(Times, 1u * a * b) // 1u: two uint16_t would multiply as a signed int
 FUNCTOR(And, a & b)
 FUNCTOR(Or, a | b)
@@ -64,8 +65,8 @@ FUNCTOR(Last, b)
 
 SCAN(exclusive_sum, DeviceScan::ExclusiveSum(temporary, *bytes, input, output, n, stream))
 SCAN(inclusive_sum, DeviceScan::InclusiveSum(temporary, *bytes, input, output, n, stream))
-SCAN(exclusive_sum_in_float, DeviceScan::ExclusiveScan(temporary, *bytes, input, output, Plus<float>{}, 0.0f, n, stream))
-SCAN(inclusive_sum_in_float, DeviceScan::InclusiveScanInit(temporary, *bytes, input, output, Plus<float>{}, 0.0f, n, stream))
+SCAN(exclusive_sum_in_float, DeviceScan::ExclusiveScan(temporary, *bytes, input, output, cuda::std::plus<float>{}, 0.0f, n, stream))
+SCAN(inclusive_sum_in_float, DeviceScan::InclusiveScanInit(temporary, *bytes, input, output, cuda::std::plus<float>{}, 0.0f, n, stream))
 SCAN(product, DeviceScan::InclusiveScan(temporary, *bytes, input, output, Times<T>{}, n, stream))
 SCAN(product_in_float, DeviceScan::InclusiveScanInit(temporary, *bytes, input, output, Times<float>{}, 1.0f, n, stream))
 SCAN(maximum, DeviceScan::InclusiveScan(temporary, *bytes, input, output, cuda::maximum<>{}, n, stream))
@@ -77,11 +78,11 @@ SCAN(last, DeviceScan::InclusiveScan(temporary, *bytes, input, output, Last<T>{}
 
 /// Composition of maps, as in parascan's `operators`: first the earlier map, then the later one.
 template <typename V>
-struct Affine
+struct alignas(2 * sizeof(V)) Affine
 {
   V a, b;
 };
-struct Matrix
+struct alignas(16) Matrix
 {
   uint32_t m00, m01, m10, m11;
 };
@@ -123,7 +124,7 @@ SCAN(compose, DeviceScan::InclusiveScan(temporary, *bytes, input, output, Compos
 // ---- reductions, whose output is one element
 
 SCAN(reduce_sum, DeviceReduce::Sum(temporary, *bytes, input, output, n, stream))
-SCAN(reduce_sum_in_float, DeviceReduce::Reduce(temporary, *bytes, input, output, n, Plus<float>{}, 0.0f, stream))
+SCAN(reduce_sum_in_float, DeviceReduce::Reduce(temporary, *bytes, input, output, n, cuda::std::plus<float>{}, 0.0f, stream))
 SCAN(reduce_max, DeviceReduce::Max(temporary, *bytes, input, output, n, stream))
 
 /// The index of the first maximum; the maximum itself goes behind it.
@@ -132,7 +133,7 @@ SCAN(position_max,
        temporary, *bytes, input, output + 16, reinterpret_cast<int64_t*>(output), static_cast<int64_t>(n), stream))
 
 /// The greatest value and its least index, as in parascan's `operators`.
-struct Indexed
+struct alignas(8) Indexed
 {
   float value;
   uint32_t index;
@@ -154,7 +155,7 @@ cudaError_t offsets(void* temporary, size_t* bytes, const void* in, void* out, u
 {
   const uint32_t* sizes = static_cast<const uint32_t*>(in);
   uint64_t* starts = static_cast<uint64_t*>(out);
-  return DeviceScan::ExclusiveScan(temporary, *bytes, sizes, starts, Plus<uint64_t>{}, uint64_t{0}, n, stream);
+  return DeviceScan::ExclusiveScan(temporary, *bytes, sizes, starts, cuda::std::plus<uint64_t>{}, uint64_t{0}, n, stream);
 }
 
 struct Row
@@ -345,7 +346,7 @@ extern "C" cudaError_t versus_cub_reduce_by_key(
   uint64_t* count, unsigned n, cudaStream_t stream)
 {
   return DeviceReduce::ReduceByKey(
-    temporary, *bytes, keys, keys_output, input, output, count, Plus<float>{}, static_cast<int64_t>(n), stream);
+    temporary, *bytes, keys, keys_output, input, output, count, cuda::std::plus<float>{}, n, stream);
 }
 
 // ---- radix sort ---------------------------------------------------------------------------------

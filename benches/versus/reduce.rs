@@ -154,7 +154,14 @@ unsafe fn measure(
         libraries.push("cub");
         calls.push(theirs);
     }
-    for (library, us) in libraries.iter().zip(gpu.medians(batches(bytes), &mut calls)?) {
+    let times = gpu.medians(batches(bytes), &mut calls)?;
+    // SAFETY: as above.
+    unsafe {
+        gpu.fill(ours, 0xa5, result)?;
+        calls[0]()?;
+        same(gpu.differ(ours, expected, result)?, result, "a plain loop, at last")?;
+    }
+    for (library, us) in libraries.iter().zip(times) {
         // A copy moves twice as many bytes.
         print(library, what, of, n, us, bytes, copy / (2.0 * us));
     }

@@ -136,7 +136,14 @@ unsafe fn row(
     }
     let (libraries, mut runs): (Vec<&str>, Vec<Call>) =
         calls.iter_mut().map(|(library, call)| (*library, &mut **call as Call)).unzip();
-    for (library, us) in libraries.iter().zip(gpu.medians(batches(4 * n), &mut runs)?) {
+    let times = gpu.medians(batches(4 * n), &mut runs)?;
+    // SAFETY: by the caller.
+    unsafe {
+        gpu.fill(to, 0xa5, bytes)?;
+        runs[0]()?;
+        same(gpu.differ(to, expected_at, bytes)?, 4, "a plain loop, at last")?;
+    }
+    for (library, us) in libraries.iter().zip(times) {
         // A copy of `N` elements moves 8 bytes each.
         print(library, what, "f32", n, us, moved, moved as f64 * copy / (8.0 * n as f64 * us));
     }
@@ -332,6 +339,7 @@ fn runs(bench: &mut Bench<f32>, mean: f64) -> Result<(), String> {
     // SAFETY: the output has `N` elements.
     unsafe { row((gpu, to), (&what, N, 5 * N + 4 * runs), copy, (&totals, true), &mut [("parascan", &mut ours)])? };
     is_counted()?;
+    told("zeros", gpu.stream.memset_zeros(&mut count))?;
 
     let mut keys_out = told("keys of runs", gpu.stream.alloc_zeros::<u32>(N))?;
     let addresses = [

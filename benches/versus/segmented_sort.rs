@@ -105,6 +105,8 @@ fn try_segments(bench: &mut Bench<u32>, name: &str, offsets: &[u32]) -> Result<(
         let temporary = (memory.device_ptr(&gpu.stream).0, needed);
         // SAFETY: as above; the temporary memory outlives the calls.
         let mut theirs = || unsafe { cub.launch(temporary, &sorting, at, stream) };
+        // SAFETY: as above.
+        unsafe { gpu.fill(sorting.keys_output, 0x5a, 4 * n)? };
         theirs()?;
         // SAFETY: as above.
         same(unsafe { gpu.differ(sorting.keys_output, address(&expected_keys), 4 * n)? }, 4, "a plain sort (cub)")?;

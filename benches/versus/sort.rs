@@ -341,7 +341,19 @@ impl<'g, T: Sample + SortKey> Sorts<'g, T> {
         let mut calls: Vec<Call> = vec![&mut ours];
         calls.extend(theirs.iter_mut().map(|theirs| theirs as Call));
         let times = gpu.medians(batches(bytes), &mut calls)?;
-        let moved = 2 * (bytes + value_bytes);
+        drop(calls);
+        // SAFETY: as above.
+        unsafe {
+            gpu.fill(to, 0xa5, bytes)?;
+            gpu.fill(values_to, 0xa5, 4 * n)?;
+            ours()?;
+            if kind != Values::Numbers {
+                same(gpu.differ(kept_at, to, bytes)?, size_of::<T>(), "the first call's keys")?;
+            }
+            same(gpu.differ(values_kept_at, values_to, value_bytes)?, 4, "the first call's values")?;
+        }
+        // Source indices: the keys are read, and the indices written.
+        let moved = if kind == Values::Numbers { bytes + value_bytes } else { 2 * (bytes + value_bytes) };
         let row = |library: &str, us: f64| {
             print(library, what, T::NAME, n, us, moved, moved as f64 / us / (2.0 * bytes as f64 / copy));
         };
