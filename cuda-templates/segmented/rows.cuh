@@ -119,9 +119,7 @@ template <class Operator, u32 CHUNK> struct RowScan : WarpChunk<Operator, CHUNK>
             [&](Element &item) { put(item, Operator::combine(own, Operator::lift(item))); });
     }
 
-    static __device__ Maybe<Carry> joined(Maybe<Carry> before, Carry x) {
-        return {after<Operator>(before, x), true};
-    }
+    static __device__ Maybe<Carry> joined(Maybe<Carry> before, Carry x) { return {after<Operator>(before, x), true}; }
 
     // By one warp: stores the items `lead` to `here` of the stage, which begins with the item `first`: whole vectors if
     // they lie so, else items.
