@@ -126,6 +126,34 @@ template <class Operator> struct GivenPrefixes {
     __device__ void retire(u32, u32) {}
 };
 
+// ---- tickets ------------------------------------------------------------------------------------
+
+// Tiles that blocks draw. A ticket is drawn by a running block, so a tile waits only for tiles whose blocks run or have
+// ended, in whatever order the hardware starts blocks.
+struct Tickets {
+    u32 *ticket; // the next tile
+    u32 tiles;
+
+    struct Shared { u32 tile; };
+
+    // By the whole block: draws its tile. The block that draws the last ticket clears the counter.
+    __device__ u32 draw(Shared &shared) const {
+        if (threadIdx.x == 0) {
+            shared.tile = add_relaxed(ticket, 1);
+            if (shared.tile == tiles - 1) *ticket = 0;
+        }
+        __syncthreads();
+        return shared.tile;
+    }
+    // The same for a join: a single tile is joined to nothing, and has no memory.
+    template <class Init> __device__ bool enter(Shared &shared, const Init &, u32 &tile) const {
+        tile = tiles == 1 ? 0 : draw(shared);
+        return true;
+    }
+    __device__ u32 likely() const { return tiles == 1 ? NO_TILE : blockIdx.x; }
+    __device__ bool is_last(u32 tile) const { return tile == tiles - 1; }
+};
+
 // ---- LookBack: look-back in fixed groups --------------------------------------------------------
 // After Merrill and Garland (2016, "Single-pass Parallel Prefix Scan with Decoupled Look-back").
 //
@@ -134,46 +162,22 @@ template <class Operator> struct GivenPrefixes {
 // values are combined, and how they are grouped, depends only on the tile's number, never on
 // timing.
 
-template <class Operator, u32 GROUP> struct LookBack {
+template <class Operator, u32 GROUP> struct LookBack : Tickets {
     typedef typename Operator::Carry Carry;
     static constexpr u32 PER_LANE = GROUP / WARP;
 
-    u32 *ticket;               // the next tile
     u32 *retired;              // by group: tiles that are done with `receive`
     Status<Carry> *prefixes;   // by group: exclusive prefix of its first tile
     Status<Carry> *aggregates; // by tile
-    u32 tiles;
 
     // `memory` is zero before and after a scan: the counters, then the status words from the next
     // multiple of 16 bytes on.
-    __device__ LookBack(void *memory, u32 tiles) : tiles(tiles) {
+    __device__ LookBack(void *memory, u32 tiles) : Tickets{(u32 *)memory, tiles} {
         u32 groups = (tiles + GROUP - 1) / GROUP;
-        ticket = (u32 *)memory;
         retired = ticket + 4;
         prefixes = (Status<Carry> *)(ticket + (4 + groups + 3) / 4 * 4);
         aggregates = prefixes + groups;
     }
-
-    __device__ u32 likely() const { return tiles == 1 ? NO_TILE : blockIdx.x; }
-
-    struct Shared { u32 tile; };
-
-    // By the whole block: draws its tile. A ticket is drawn by a running block, so a tile waits
-    // only for tiles whose blocks run or have ended, in whatever order the hardware starts blocks.
-    // The block that draws the last ticket clears the counter.
-    __device__ bool enter(Shared &shared, Maybe<Carry>, u32 &tile) {
-        tile = 0;
-        if (tiles == 1) return true; // a single tile is joined to nothing, and has no memory
-        if (threadIdx.x == 0) {
-            shared.tile = add_relaxed(ticket, 1);
-            if (shared.tile == tiles - 1) *ticket = 0;
-        }
-        __syncthreads();
-        tile = shared.tile;
-        return true;
-    }
-
-    __device__ bool is_last(u32 tile) const { return tile == tiles - 1; }
 
     // Whether the tile is the last of its group. It publishes the next group's prefix, and no tile
     // reads its aggregate.
@@ -243,36 +247,13 @@ template <class Operator, u32 GROUP> struct LookBack {
 // Each tile waits for the prefix that the tile before it publishes. A word has one writer and one
 // reader, and the reader clears it.
 
-template <class Operator> struct Chained {
+template <class Operator> struct Chained : Tickets {
     typedef typename Operator::Carry Carry;
 
-    u32 *ticket;
     Status<Carry> *handed; // by tile: its prefix, written by the tile before
-    u32 tiles;
 
-    struct Shared { u32 drawn; };
-
-    __device__ Chained(void *memory, u32 tiles) : tiles(tiles) {
-        ticket = (u32 *)memory;
-        handed = (Status<Carry> *)(ticket + 4);
-    }
-
-    __device__ u32 likely() const { return tiles == 1 ? NO_TILE : blockIdx.x; }
-
-    // By the whole block: draws its tile, as in `LookBack::enter`.
-    __device__ bool enter(Shared &shared, Maybe<Carry>, u32 &tile) {
-        tile = 0;
-        if (tiles == 1) return true; // a single tile is joined to nothing, and has no memory
-        if (threadIdx.x == 0) {
-            shared.drawn = add_relaxed(ticket, 1);
-            if (shared.drawn + 1 == tiles) *ticket = 0;
-        }
-        __syncthreads();
-        tile = shared.drawn;
-        return true;
-    }
-
-    __device__ bool is_last(u32 tile) const { return tile + 1 == tiles; }
+    __device__ Chained(void *memory, u32 tiles)
+        : Tickets{(u32 *)memory, tiles}, handed((Status<Carry> *)((u32 *)memory + 4)) {}
 
     __device__ void publish(u32, Carry, u32) {}
 
@@ -296,35 +277,23 @@ template <class Operator> struct Chained {
 // histogram. One thread serves one column. For primitives outside the library (examples/experts.cu):
 // the library's sort has its own, `LookBackDigits` (sort/sort.cuh).
 
-template <class Operator, u32 GROUP, u32 COLUMNS> struct LookBackColumns {
+template <class Operator, u32 GROUP, u32 COLUMNS> struct LookBackColumns : Tickets {
     typedef typename Operator::Carry Carry;
 
-    u32 *ticket, *retired;                // as in LookBack
+    u32 *retired;                         // as in LookBack
     Status<Carry> *prefixes, *aggregates; // by group and by tile, COLUMNS each
-    u32 tiles;
 
-    struct Shared {
-        u32 tile;
-        bool last;
-    };
+    struct Shared : Tickets::Shared { bool last; };
 
-    __device__ LookBackColumns(void *memory, u32 tiles) : tiles(tiles) {
+    __device__ LookBackColumns(void *memory, u32 tiles) : Tickets{(u32 *)memory, tiles} {
         u32 groups = (tiles + GROUP - 1) / GROUP;
-        ticket = (u32 *)memory;
         retired = ticket + 4;
         prefixes = (Status<Carry> *)(ticket + (4 + groups + 3) / 4 * 4);
         aggregates = prefixes + u64(groups) * COLUMNS;
     }
 
     // By the whole block: draws its tile.
-    __device__ u32 enter(Shared &shared) {
-        if (threadIdx.x == 0) {
-            shared.tile = add_relaxed(ticket, 1);
-            if (shared.tile == tiles - 1) *ticket = 0;
-        }
-        __syncthreads();
-        return shared.tile;
-    }
+    __device__ u32 enter(Shared &shared) const { return draw(shared); }
 
     // By one thread of each column: publishes its aggregate, and returns its exclusive prefix with
     // `init`.

@@ -211,13 +211,13 @@ const OF_CHAIN: &[Guard] = &[
     Guard {
         name: "blocks take tickets, in whatever order they start",
         pause: NEVER,
-        without: once("shared.drawn = add_relaxed(ticket, 1);", "shared.drawn = tiles - 1 - blockIdx.x;"),
+        without: once("shared.tile = add_relaxed(ticket, 1);", "shared.tile = tiles - 1 - blockIdx.x;"),
         fails: &[Progress],
     },
     Guard {
         name: "the last ticket puts the counter back",
         pause: NEVER,
-        without: once("if (shared.drawn + 1 == tiles) *ticket = 0;", ""),
+        without: once("if (shared.tile == tiles - 1) *ticket = 0;", ""),
         fails: &[Memory, Progress],
     },
     Guard {
@@ -266,13 +266,13 @@ const OF_GROUPS: &[Guard] = &[
     Guard {
         name: "blocks take tickets, in whatever order they start",
         pause: NEVER,
-        without: twice("shared.tile = add_relaxed(ticket, 1);", "shared.tile = tiles - 1 - blockIdx.x;"),
+        without: once("shared.tile = add_relaxed(ticket, 1);", "shared.tile = tiles - 1 - blockIdx.x;"),
         fails: &[Progress],
     },
     Guard {
         name: "the last ticket puts the counter back",
         pause: NEVER,
-        without: twice("if (shared.tile == tiles - 1) *ticket = 0;", ""),
+        without: once("if (shared.tile == tiles - 1) *ticket = 0;", ""),
         fails: &[Memory, Progress],
     },
     Guard {
