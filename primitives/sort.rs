@@ -131,7 +131,7 @@ pub fn sort<K: SortKey>() -> Sort<K> {
 /// On the host each thread of a sort by several adds write buffers and counters, whose size does not depend on n.
 /// On the device 0.1 to 70 MiB are added, of which one scatter step for 10^5 to 8 · 10^6 keys takes
 /// 3 to 46 MiB. A payload adds 2 KiB for each tile of 1536 to 8704 keys and, where the keys take one scatter step,
-/// some 6 p bytes for each key: 80 MiB for 2^22 keys with a payload of 4 bytes. One block needs no
+/// 5 p bytes and more for each key: 84 MiB for 2^22 keys with a payload of 4 bytes. One block needs no
 /// scratch memory, and a counting sort none of the keys' size.
 ///
 /// # Waiting

@@ -308,21 +308,26 @@ impl<'g, T: Sample + SortKey> Sorts<'g, T> {
         let mut theirs: Vec<_> = forms.iter().map(theirs).collect();
 
         // ---- the check: poison, ours to `kept`, poison, theirs
-        // SAFETY (of all in this block): each address is of a buffer of at least as many bytes.
+        // SAFETY (of all here): each address is of a buffer of at least as many bytes.
+        let poison = |byte: u8| unsafe {
+            gpu.fill(to, byte, bytes)?;
+            gpu.fill(values_to, byte, 4 * n)
+        };
+        let is_kept = |whose: &str| unsafe {
+            if kind != Values::Numbers {
+                same(gpu.differ(kept_at, to, bytes)?, size_of::<T>(), &format!("{whose} keys"))?;
+            }
+            same(gpu.differ(values_kept_at, values_to, value_bytes)?, 4, &format!("{whose} values"))
+        };
         unsafe {
-            gpu.fill(to, 0xa5, bytes)?;
-            gpu.fill(values_to, 0xa5, 4 * n)?;
+            poison(0xa5)?;
             ours()?;
             gpu.copy(to, kept_at, bytes)?;
             gpu.copy(values_to, values_kept_at, 4 * n)?;
             for theirs in &mut theirs {
-                gpu.fill(to, 0x5a, bytes)?;
-                gpu.fill(values_to, 0x5a, 4 * n)?;
+                poison(0x5a)?;
                 theirs()?;
-                if kind != Values::Numbers {
-                    same(gpu.differ(kept_at, to, bytes)?, size_of::<T>(), "CUB's keys")?;
-                }
-                same(gpu.differ(values_kept_at, values_to, value_bytes)?, 4, "CUB's values")?;
+                is_kept("CUB's")?;
             }
             if n <= LOOP || theirs.is_empty() {
                 let mut expected: Vec<u32> = (0..n as u32).collect();
@@ -342,16 +347,9 @@ impl<'g, T: Sample + SortKey> Sorts<'g, T> {
         calls.extend(theirs.iter_mut().map(|theirs| theirs as Call));
         let times = gpu.medians(batches(bytes), &mut calls)?;
         drop(calls);
-        // SAFETY: as above.
-        unsafe {
-            gpu.fill(to, 0xa5, bytes)?;
-            gpu.fill(values_to, 0xa5, 4 * n)?;
-            ours()?;
-            if kind != Values::Numbers {
-                same(gpu.differ(kept_at, to, bytes)?, size_of::<T>(), "the first call's keys")?;
-            }
-            same(gpu.differ(values_kept_at, values_to, value_bytes)?, 4, "the first call's values")?;
-        }
+        poison(0xa5)?;
+        ours()?;
+        is_kept("the first call's")?;
         // Source indices: the keys are read, and the indices written.
         let moved = if kind == Values::Numbers { bytes + value_bytes } else { 2 * (bytes + value_bytes) };
         let row = |library: &str, us: f64| {

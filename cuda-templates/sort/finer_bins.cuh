@@ -92,6 +92,7 @@ template <class Sort, u32 LOG_BINS> struct FinerBins {
                 position[i] = begin + before;
                 return;
             }
+            // As a rule a finer bin has few keys, and this stands here once for each of a thread's.
 #pragma unroll 1
             for (u32 j = begin; j < end; j++) {
                 u32 where = HAS_VALUES ? u32(s.items[j]) : j; // breaks ties between equal keys

@@ -33,9 +33,10 @@ def _find_compiler():
     """Names the newest NVRTC of the installed packages that the driver takes, unless something names another."""
     if os.environ.get("PARASCAN_NVRTC") or (spec := importlib.util.find_spec("nvidia")) is None:
         return
+    driver = _driver()
     for folder in map(Path, spec.submodule_search_locations or ()):
         found = {int(path.suffix[1:]): path for path in folder.glob("*/lib/libnvrtc.so.1[0-9]")}
-        if usable := [major for major in found if major <= _driver()]:
+        if usable := [major for major in found if major <= driver]:
             os.environ["PARASCAN_NVRTC"] = str(found[max(usable)])
             return
 

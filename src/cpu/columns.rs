@@ -44,12 +44,9 @@ impl Shape {
             let size = if size_of::<T>() == 0 { 1 } else { size_of::<T>() };
             if bytes > size { bytes / size } else { 1 }
         }
+        let (of_panel, carries) = (items::<T>(threshold(1 << 12)), items::<C>(threshold(1 << 12)));
         Shape {
-            panel: if size_of::<C>() > size_of::<T>() {
-                items::<C>(threshold(1 << 12))
-            } else {
-                items::<T>(threshold(1 << 12))
-            },
+            panel: if carries < of_panel { carries } else { of_panel },
             tile: items::<T>(threshold(256 << 10)),
             strip: items::<T>(threshold(16 << 10)),
             small: items::<T>(threshold(256 << 10)),
