@@ -43,7 +43,7 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
 /// Items are read and written once. On the device that is one launch, for any shape. Most rows of
 /// up to 32 bytes are scanned as elements, if there is NVRTC. Other rows are cut into panels of up
 /// to 128 bytes, or 16 columns if that is more. On the host a matrix of more than 256 KiB takes
-/// memory for up to one carry for each 64 items of up to 4 KiB.
+/// memory for carries: at most one for each 64 items, if no item has more than 4 KiB.
 ///
 /// # Waiting
 /// As a [`Scan`].
