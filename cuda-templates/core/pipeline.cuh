@@ -68,6 +68,19 @@ template <class Source> __device__ inline auto shift_of(const Source &source, in
 }
 template <class Source> __device__ inline u32 shift_of(const Source &, long) { return 0; }
 
+// ---- choices before loops -----------------------------------------------------------------------
+// Calls `use` with a choice as a constant: the branch is taken once a slice, not once an item.
+
+template <bool VALUE> struct Known {
+    __device__ constexpr operator bool() const { return VALUE; }
+};
+template <class Use> __device__ inline void with_known(bool choice, const Use &use) {
+    if (choice) use(Known<true>());
+    else use(Known<false>());
+}
+// The same for the choices of a sink, which has an overload of its own if it has some.
+template <class Sink, class Use> __device__ inline void with_choices(const Sink &sink, const Use &use) { use(sink); }
+
 // ---- LaneByLane: each lane owns consecutive vectors ---------------------------------------------
 
 // How a lane goes over its vectors, in scan order: first to fold their items, then to put each item
@@ -143,8 +156,10 @@ template <class Operator, class Source, class Sink, class Slot, class Shape, cla
     // The fold of a slice that lies in the stage.
     __device__ Carry fold_loaded(Stage &stage, u32 lane) {
         LaneWalk walk;
+        with_known(reverse, [&](auto reverse) {
 #pragma unroll
-        for (u32 k = 0; k < Shape::VECTORS; k++) walk.fold(source, stage.of_lane(lane, k, reverse), reverse);
+            for (u32 k = 0; k < Shape::VECTORS; k++) walk.fold(source, stage.of_lane(lane, k, reverse), reverse);
+        });
         Carry upto = warp_inclusive<Operator>(walk.folded(), lane);
         before = shuffle_up(upto, 1);
         return upto;
@@ -161,13 +176,17 @@ template <class Operator, class Source, class Sink, class Slot, class Shape, cla
         some |= lane > 0; // whether the lane has a prefix
         u64 i = first + lane * Stage::LANE;
         LaneWalk walk({run, some});
+        with_known(reverse, [&](auto reverse) {
+            with_choices(sink, [&](const Sink &sink) {
 #pragma unroll
-        for (u32 k = 0; k < Shape::VECTORS; k++) {
-            Vector &items = stage.of_lane(lane, k, reverse);
-            items = walk.put(source, sink, i + k * Stage::IN_VECTOR, items, reverse);
-            // Keeps the compiler from loading most vectors ahead, which takes registers.
-            if (k % 4 == 3) __syncwarp();
-        }
+                for (u32 k = 0; k < Shape::VECTORS; k++) {
+                    Vector &items = stage.of_lane(lane, k, reverse);
+                    items = walk.put(source, sink, i + k * Stage::IN_VECTOR, items, reverse);
+                    // Keeps the compiler from loading most vectors ahead, which takes registers.
+                    if (k % 4 == 3) __syncwarp();
+                }
+            });
+        });
         __syncwarp();
         sink.store(stage, first, lane);
     }

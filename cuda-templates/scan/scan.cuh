@@ -10,8 +10,9 @@ template <class Operator> struct ScanSource {
     typename RunOf<Item>::Type run;
 
     __device__ u32 shift() const { return run.shift(); }
+    // Small slices are of short inputs: these lie in L2 mostly, and each instruction delays them.
     template <u32 ITEMS> __device__ void prefetch(u64 first, u32 lane) const {
-        run.template prefetch<ITEMS>(first, lane);
+        if (ITEMS * sizeof(Item) >= 2048) run.template prefetch<ITEMS>(first, lane);
     }
     template <class Stage> __device__ void load(Stage &stage, u64 first, u32 lane) const {
         run.load(stage, first, lane);
@@ -34,6 +35,11 @@ template <class Operator> struct ScanSink {
     }
     __device__ void total(Carry) const {}
 };
+template <class Operator, class Use>
+__device__ inline void with_choices(const ScanSink<Operator> &sink, const Use &use) {
+    if (sink.exclusive) use(ScanSink<Operator>{sink.run, true});
+    else use(ScanSink<Operator>{sink.run, false});
+}
 
 // ---- short elements: two at a time by 16-bit lanes ----------------------------------------------
 // Taken one by one, 1-byte elements and some 2-byte ones are limited by instructions, not by
@@ -215,8 +221,15 @@ struct LaneByStates
     }
 
     __device__ Carry fold_loaded(Stage &stage, u32 lane) {
-        // The direction is a template parameter: the branch is taken once a slice, not once a word.
-        States all = this->reverse ? folded<true>(stage, lane) : folded<false>(stage, lane);
+        States all;
+        with_known(this->reverse, [&](auto reverse) {
+#pragma unroll
+            for (u32 k = Shape::VECTORS; k-- > 0;) {
+                Vector items = stage.of_lane(lane, k, reverse);
+#pragma unroll
+                for (u32 j = 4; j-- > 0;) all = all.of(items.word[reverse ? 3 - j : j]);
+            }
+        });
         Carry upto = warp_inclusive<Operator>({all.packed()}, lane);
         this->before = shuffle_up(upto, 1);
         return upto;
@@ -225,38 +238,27 @@ struct LaneByStates
     __device__ void finish(Stage &stage, Maybe<Carry> prefix, u64 first, u32 lane) {
         u32 upto = prefix.some ? prefix.value.packed : States::IDENTITY;
         if (lane > 0) upto = States(this->before.packed).of(upto).packed();
-        bool exclusive = this->sink.exclusive;
-        if (this->reverse) exclusive ? put<true, true>(stage, upto, lane) : put<true, false>(stage, upto, lane);
-        else exclusive ? put<false, true>(stage, upto, lane) : put<false, false>(stage, upto, lane);
+        with_known(this->reverse, [&](auto reverse) {
+            with_known(this->sink.exclusive, [&](auto exclusive) { put(stage, upto, lane, reverse, exclusive); });
+        });
         __syncwarp();
         this->sink.store(stage, first, lane);
     }
 
   private:
-    template <bool REVERSE> static __device__ States folded(Stage &stage, u32 lane) {
-        States states;
-#pragma unroll
-        for (u32 k = Shape::VECTORS; k-- > 0;) {
-            Vector items = stage.of_lane(lane, k, REVERSE);
-#pragma unroll
-            for (u32 j = 4; j-- > 0;) states = states.of(items.word[REVERSE ? 3 - j : j]);
-        }
-        return states;
-    }
-
-    template <bool REVERSE, bool EXCLUSIVE> static __device__ void put(Stage &stage, u32 before, u32 lane) {
+    static __device__ void put(Stage &stage, u32 before, u32 lane, bool reverse, bool exclusive) {
         States::Selectors upto(before);
 #pragma unroll
         for (u32 k = 0; k < Shape::VECTORS; k++) {
-            Vector items = stage.of_lane(lane, k, REVERSE), results;
+            Vector items = stage.of_lane(lane, k, reverse), results;
 #pragma unroll
             for (u32 j = 0; j < 4; j++) {
-                u32 at = REVERSE ? 3 - j : j;
+                u32 at = reverse ? 3 - j : j;
                 States::Selectors inclusive(States(items.word[at]).of(upto));
-                results.word[at] = EXCLUSIVE ? upto.packed : inclusive.packed;
+                results.word[at] = exclusive ? upto.packed : inclusive.packed;
                 upto = inclusive;
             }
-            stage.of_lane(lane, k, REVERSE) = results;
+            stage.of_lane(lane, k, reverse) = results;
         }
     }
 };
