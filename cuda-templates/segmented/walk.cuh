@@ -64,7 +64,10 @@ template <class Operator, class Shape, u32 HEAD_WARPS> struct SegmentedWalk {
 
     // The fold of a slice that lies in the stage, with its heads; valid in the last lane.
     __device__ HeadedCarry fold_loaded(Stage &stage, u32 lane) {
-        HeadedCarry own = has_heads ? fold_lane<true>(stage, lane) : fold_lane<false>(stage, lane);
+        HeadedCarry own;
+        with_known(has_heads, [&](auto has_heads) {
+            with_known(in.reverse, [&](auto reverse) { own = fold_lane(stage, lane, has_heads, reverse); });
+        });
         HeadedCarry all = warp_inclusive<Headed<Operator>>(own, lane);
         before = shuffle_up(all, 1);
         return all;
@@ -74,18 +77,23 @@ template <class Operator, class Shape, u32 HEAD_WARPS> struct SegmentedWalk {
     // is a head, any value.
     __device__ void put(Stage &stage, HeadedCarry prefix, u32 lane) {
         Carry upto = lane == 0 ? prefix.value : Headed<Operator>::combine(prefix, before).value;
-        if (has_heads) put_lane<true>(stage, upto, lane);
-        else put_lane<false>(stage, upto, lane);
+        with_known(has_heads, [&](auto has_heads) {
+            with_known(in.reverse, [&](auto reverse) {
+                with_known(exclusive, [&](auto exclusive) {
+                    put_lane(stage, upto, lane, has_heads, reverse, exclusive);
+                });
+            });
+        });
     }
 
   protected:
-    template <bool HAS_HEADS> __device__ HeadedCarry fold_lane(Stage &stage, u32 lane) const {
+    __device__ HeadedCarry fold_lane(Stage &stage, u32 lane, bool has_heads, bool reverse) const {
         Carry upto = Carry();
         u32 any = 0;
 #pragma unroll UNROLLED
         for (u32 g = 0; g < GROUPS; g++) {
-            Group<Item> items = of_lane(stage, lane, g);
-            u32 restarts = HAS_HEADS ? heads_of(lane, g) : 0;
+            Group<Item> items = of_lane(stage, lane, g, reverse);
+            u32 restarts = has_heads ? heads_of(lane, g, reverse) : 0;
             any |= restarts;
 #pragma unroll
             for (u32 j = 0; j < IN_GROUP; j++) {
@@ -96,11 +104,11 @@ template <class Operator, class Shape, u32 HEAD_WARPS> struct SegmentedWalk {
         }
         return {upto, any};
     }
-    template <bool HAS_HEADS> __device__ void put_lane(Stage &stage, Carry upto, u32 lane) const {
+    __device__ void put_lane(Stage &stage, Carry upto, u32 lane, bool has_heads, bool reverse, bool exclusive) const {
 #pragma unroll UNROLLED
         for (u32 g = 0; g < GROUPS; g++) {
-            Group<Item> items = of_lane(stage, lane, g), results;
-            u32 restarts = HAS_HEADS ? heads_of(lane, g) : 0;
+            Group<Item> items = of_lane(stage, lane, g, reverse), results;
+            u32 restarts = has_heads ? heads_of(lane, g, reverse) : 0;
 #pragma unroll
             for (u32 j = 0; j < IN_GROUP; j++) {
                 Carry item = Operator::lift(items.item[j]);
@@ -109,22 +117,22 @@ template <class Operator, class Shape, u32 HEAD_WARPS> struct SegmentedWalk {
                 upto = restart ? begun(item) : Operator::combine(upto, item);
                 results.item[j] = Operator::lower(exclusive ? earlier : upto);
             }
-            results.oriented(in.reverse).store(stage.vector + at(lane, g) * Group<Item>::VECTORS);
+            results.oriented(reverse).store(stage.vector + at(lane, g, reverse) * Group<Item>::VECTORS);
         }
     }
 
     // The place in the stage of a lane's group g, in scan order.
-    __device__ u32 at(u32 lane, u32 g) const {
+    __device__ u32 at(u32 lane, u32 g, bool reverse) const {
         u32 at = lane * GROUPS + g;
-        return in.reverse ? WARP * GROUPS - 1 - at : at;
+        return reverse ? WARP * GROUPS - 1 - at : at;
     }
-    __device__ Group<Item> of_lane(Stage &stage, u32 lane, u32 g) const {
-        return Group<Item>(stage.vector + at(lane, g) * Group<Item>::VECTORS).oriented(in.reverse);
+    __device__ Group<Item> of_lane(Stage &stage, u32 lane, u32 g, bool reverse) const {
+        return Group<Item>(stage.vector + at(lane, g, reverse) * Group<Item>::VECTORS).oriented(reverse);
     }
     // Whether prefixes begin again, for each item of the group in scan order.
-    __device__ u32 heads_of(u32 lane, u32 g) const {
-        u32 flags = heads.flags[slice * WARP * GROUPS + at(lane, g)];
-        return in.reverse ? __brev(flags) >> (WARP - IN_GROUP) : flags;
+    __device__ u32 heads_of(u32 lane, u32 g, bool reverse) const {
+        u32 flags = heads.flags[slice * WARP * GROUPS + at(lane, g, reverse)];
+        return reverse ? __brev(flags) >> (WARP - IN_GROUP) : flags;
     }
     // The inclusive prefix of a segment's first item.
     __device__ Carry begun(Carry item) const { return item_after<Operator>(init, item); }
