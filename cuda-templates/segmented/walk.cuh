@@ -79,9 +79,8 @@ template <class Operator, class Shape, u32 HEAD_WARPS> struct SegmentedWalk {
         Carry upto = lane == 0 ? prefix.value : Headed<Operator>::combine(prefix, before).value;
         with_known(has_heads, [&](auto has_heads) {
             with_known(in.reverse, [&](auto reverse) {
-                with_known(exclusive, [&](auto exclusive) {
-                    put_lane(stage, upto, lane, has_heads, reverse, exclusive);
-                });
+                with_known(exclusive,
+                           [&](auto exclusive) { put_lane(stage, upto, lane, has_heads, reverse, exclusive); });
             });
         });
     }
