@@ -188,18 +188,17 @@ template <class Operator, u32 THREADS, u32 RUN, u32 PANEL, bool REDUCE> struct C
             if (is_last) out[own_column()] = Operator::lower(some ? Operator::combine(prefix, upto) : upto);
             return;
         }
-        with_known(matrix.flags & COLUMNS_EXCLUSIVE, [&](auto exclusive) {
+        bool exclusive = matrix.flags & COLUMNS_EXCLUSIVE;
 #pragma unroll UNROLLED
-            for (u32 k = 0; k < RUN; k++) {
-                if (k >= own) break;
-                Element &x = item(run * RUN + k);
-                Carry lifted = Operator::lift(x),
-                      inclusive = some ? Operator::combine(prefix, lifted) : Operator::alone(lifted);
-                x = Operator::lower(exclusive ? prefix : inclusive);
-                prefix = inclusive;
-                some = true;
-            }
-        });
+        for (u32 k = 0; k < RUN; k++) {
+            if (k >= own) break;
+            Element &x = item(run * RUN + k);
+            Carry lifted = Operator::lift(x),
+                  inclusive = some ? Operator::combine(prefix, lifted) : Operator::alone(lifted);
+            x = Operator::lower(exclusive ? prefix : inclusive);
+            prefix = inclusive;
+            some = true;
+        }
         __syncthreads();
         store(out);
     }
