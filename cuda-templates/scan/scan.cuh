@@ -10,9 +10,10 @@ template <class Operator> struct ScanSource {
     typename RunOf<Item>::Type run;
 
     __device__ u32 shift() const { return run.shift(); }
-    // Small slices are of short inputs: these lie in L2 mostly, and each instruction delays them.
     template <u32 ITEMS> __device__ void prefetch(u64 first, u32 lane) const {
-        if (ITEMS * sizeof(Item) >= 2048) run.template prefetch<ITEMS>(first, lane);
+        // Smaller slices are of short inputs: these lie in L2 mostly, and each instruction delays them.
+        constexpr u32 LEAST_BYTES = 2048;
+        if (ITEMS * sizeof(Item) >= LEAST_BYTES) run.template prefetch<ITEMS>(first, lane);
     }
     template <class Stage> __device__ void load(Stage &stage, u64 first, u32 lane) const {
         run.load(stage, first, lane);
@@ -37,8 +38,7 @@ template <class Operator> struct ScanSink {
 };
 template <class Operator, class Use>
 __device__ inline void with_choices(const ScanSink<Operator> &sink, const Use &use) {
-    if (sink.exclusive) use(ScanSink<Operator>{sink.run, true});
-    else use(ScanSink<Operator>{sink.run, false});
+    with_known(sink.exclusive, [&](auto exclusive) { use(ScanSink<Operator>{sink.run, exclusive}); });
 }
 
 // ---- short elements: two at a time by 16-bit lanes ----------------------------------------------

@@ -105,12 +105,13 @@ template <class Operator, class Shape> struct RunReduceWalk : SegmentedWalk<Oper
         Carry upto = Carry(), first = Carry(); // first: up to the lane's first head
         u32 heads = 0;
         bool seen = false; // whether the lane has had a head
-        Group<Element> next = this->of_lane(stage, lane, 0, false);
+        constexpr bool REVERSE = false;
+        Group<Element> next = this->of_lane(stage, lane, 0, REVERSE);
 #pragma unroll Base::UNROLLED
         for (u32 g = 0; g < Base::GROUPS; g++) {
             Group<Element> items = next; // read before a result takes the place
-            if (g + 1 < Base::GROUPS) next = this->of_lane(stage, lane, g + 1, false);
-            u32 restarts = this->heads_of(lane, g, false);
+            if (g + 1 < Base::GROUPS) next = this->of_lane(stage, lane, g + 1, REVERSE);
+            u32 restarts = this->heads_of(lane, g, REVERSE);
 #pragma unroll
             for (u32 j = 0; j < Base::IN_GROUP; j++) {
                 Carry item = Operator::lift(items.item[j]);
@@ -125,7 +126,7 @@ template <class Operator, class Shape> struct RunReduceWalk : SegmentedWalk<Oper
         CountedCarry all = warp_inclusive<Counted<Operator>>({upto, heads}, lane), before = shuffle_up(all, 1);
         count = heads;
         rank = u32(all.heads) - heads;
-        bool begins = this->heads_of(lane, 0, false) & 1; // whether the lane's first item is a head
+        bool begins = this->heads_of(lane, 0, REVERSE) & 1; // whether the lane's first item is a head
         u32 with_heads = __ballot_sync(ALL_LANES, heads > 0), lane_of_first = with_heads ? __ffs(with_heads) - 1 : 0;
         Carry end = begins || heads == 0 ? before.value : lane > 0 ? Operator::combine(before.value, first) : first;
         // Without heads before it, what lies before the lane is a part of the slice's first segment.
