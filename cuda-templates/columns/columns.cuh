@@ -1,13 +1,12 @@
 // Scan and reduce along the first axis of a row-major matrix: each column on its own.
 //
-// A tile is some rows of a panel of adjacent columns. It lies in shared memory, so that rows are
-// read and written whole. In a tile each thread has a run of adjacent rows of one column.
+// A tile is some rows of a panel of adjacent columns. It is copied to shared memory, so that rows are
+// read whole. In a tile each thread has a run of adjacent rows of one column.
 //
 //   load     the tile to shared memory
 //   fold     each thread folds its run; a column's runs are joined in order       one barrier
 //   join     the tile's exclusive prefixes, by look-back in fixed groups of tiles
-//   finish   each thread goes over its run again, from its own prefix on
-//   store    the tile to memory
+//   finish   each thread goes over its run again, from its own prefix on, and stores the results
 //
 // What is combined, and in which groups, does not depend on timing.
 #pragma once
@@ -22,7 +21,7 @@ template <class Operator, u32 THREADS, u32 RUN, u32 PANEL, bool REDUCE> struct C
     typedef typename Operator::Carry Carry;
 
     static constexpr u32 AT_ONCE = 4; // aggregates whose loads are in flight together
-    static constexpr u32 UNROLLED = 8; // rows of a run. With all of them a matrix of few rows takes a tenth longer
+    static constexpr u32 UNROLLED = 8; // rows of a run
 
     struct Shared {
         alignas(sizeof(Vector)) Element items[THREADS * RUN];
@@ -30,7 +29,6 @@ template <class Operator, u32 THREADS, u32 RUN, u32 PANEL, bool REDUCE> struct C
         Carry polled[THREADS]; // by thread: the fold of the earlier tiles that it has polled
         Carry prefix[PANEL];   // by column: the exclusive prefix of the tile
         u32 ticket;
-        bool is_last; // whether the block is the last of its group to retire
     };
 
     Shared &shared;
@@ -40,6 +38,7 @@ template <class Operator, u32 THREADS, u32 RUN, u32 PANEL, bool REDUCE> struct C
     u32 tile, panel; // of the block: by rows, and by columns
     u64 first;       // the tile's first row, in scan order
     u32 rows, width; // of the tile
+    u32 of_run;      // rows of a run of the tile
 
     // Draws the block's ticket, which says which tile it has. Tickets are drawn by running blocks, and tiles above
     // have lower ones, so a tile waits only for tiles whose blocks run or have ended.
@@ -84,18 +83,22 @@ template <class Operator, u32 THREADS, u32 RUN, u32 PANEL, bool REDUCE> struct C
         first = u64(tile) * (runs * RUN);
         rows = u32(min(matrix.rows - first, u64(runs * RUN)));
         width = u32(min(matrix.columns - u64(panel) * matrix.width, u64(matrix.width)));
+        // A partial tile is divided among all threads.
+        of_run = min((rows + runs - 1) / runs | 1, RUN);
     }
 
     // The thread's column of the matrix.
     __device__ u64 own_column() const { return u64(panel) * matrix.width + column; }
     __device__ bool has_column() const { return run < runs && column < width; }
     // Rows of the thread's run.
-    __device__ u32 own_rows() const { return !has_column() || run * RUN >= rows ? 0 : min(RUN, rows - run * RUN); }
+    __device__ u32 own_rows() const {
+        return !has_column() || run * of_run >= rows ? 0 : min(of_run, rows - run * of_run);
+    }
     __device__ Element &item(u32 row) { return shared.items[row * matrix.width + column]; }
     // The last run that has rows. Its thread speaks for the column.
-    __device__ bool is_last_run() const { return has_column() && run == (rows - 1) / RUN; }
+    __device__ bool is_last_run() const { return has_column() && run == (rows - 1) / of_run; }
 
-    // ---- load and store
+    // ---- memory
 
     // The index in the matrix of the panel's item in a row of the tile.
     __device__ u64 index(u32 row) const {
@@ -107,49 +110,35 @@ template <class Operator, u32 THREADS, u32 RUN, u32 PANEL, bool REDUCE> struct C
         u64 step = u64(rows) * matrix.columns;
         return matrix.flags & COLUMNS_REVERSE ? 0 - step : step;
     }
-    // Whether the panel's rows are whole vectors, in the tile and in memory.
-    __device__ bool has_vectors(const Element *memory) const {
-        u64 bytes = (matrix.columns | matrix.width | width) * sizeof(Element);
-        return ((u64)memory | bytes) % sizeof(Vector) == 0;
-    }
 
-    // Calls `items(shared, index)` or `vectors(shared, index)` for what the thread moves: its place
-    // in the tile, and the index in the matrix. Adjacent threads move adjacent memory.
-    template <class Items, class Vectors>
-    __device__ void move(bool by_vectors, const Items &items, const Vectors &vectors) {
-        if (by_vectors) {
-            u32 of_row = width * u32(sizeof(Element)) / u32(sizeof(Vector)), stride = THREADS / of_row;
-            u32 row = threadIdx.x / of_row, k = threadIdx.x % of_row;
-            if (row >= stride) return;
-            Element *at = shared.items + row * matrix.width;
-            u64 from = index(row), next = step(stride);
-#pragma unroll 4
-            for (; row < rows; row += stride) {
-                vectors((Vector *)at + k, from, k);
-                at += stride * matrix.width;
-                from += next;
-            }
-        } else if (has_column()) {
-            u64 from = index(run) + column, next = step(runs);
-#pragma unroll 4
-            for (u32 row = run; row < rows; row += runs) {
-                items(item(row), from);
-                from += next;
-            }
-        }
-    }
-
+    // By the block: copies the tile to shared memory, by the widest units that the panel's rows are made of, in the
+    // tile and in memory. Adjacent threads copy adjacent units.
     __device__ void load(const Element *in) {
-        move(
-            has_vectors(in), [=](Element &item, u64 index) { copy_item_to_shared(&item, in + index); },
-            [=](Vector *to, u64 index, u32 k) { copy_to_shared(to, (const Vector *)(in + index) + k); });
+        u64 all = (u64)in | (matrix.columns | matrix.width | width) * sizeof(Element);
+        if (all % sizeof(Vector) == 0) load_by<Vector>(in);
+        else if (all % sizeof(u64) == 0) load_by<u64>(in);
+        else if (all % sizeof(u32) == 0) load_by<u32>(in);
+        else if constexpr (alignof(Element) < sizeof(u32)) load_by<Element>(in);
         wait_for_copies();
         __syncthreads();
     }
-    __device__ void store(Element *out) {
-        move(
-            has_vectors(out), [=](Element &item, u64 index) { out[index] = item; },
-            [=](Vector *from, u64 index, u32 k) { ((Vector *)(out + index))[k] = *from; });
+    template <class Unit> __device__ void load_by(const Element *in) {
+        u32 units = width * u32(sizeof(Element)) / u32(sizeof(Unit)), // of a row
+            pitch = matrix.width * u32(sizeof(Element)) / u32(sizeof(Unit)), abreast = min(units, THREADS),
+            stride = THREADS / abreast, begin = threadIdx.x / abreast;
+        if (begin >= stride) return;
+        u64 next = step(stride);
+        for (u32 k = threadIdx.x % abreast; k < units; k += abreast) {
+            Unit *to = (Unit *)shared.items + begin * pitch + k;
+            const Element *from = in + index(begin);
+#pragma unroll 4
+            for (u32 row = begin; row < rows; row += stride) {
+                if constexpr (sizeof(Unit) == sizeof(Vector)) copy_to_shared(to, (const Vector *)from + k);
+                else copy_item_to_shared(to, (const Unit *)from + k);
+                to += stride * pitch;
+                from += next;
+            }
+        }
     }
 
     // ---- the tile
@@ -158,10 +147,8 @@ template <class Operator, u32 THREADS, u32 RUN, u32 PANEL, bool REDUCE> struct C
         // ---- fold
         u32 own = own_rows();
         Carry upto = Carry();
-        if (own > 0) upto = Operator::alone(Operator::lift(item(run * RUN)));
-#pragma unroll UNROLLED
-        for (u32 k = 1; k < RUN; k++)
-            if (k < own) upto = Operator::combine(upto, Operator::lift(item(run * RUN + k)));
+        if (own > 0) upto = Operator::alone(Operator::lift(item(run * of_run)));
+        later_rows(own, [&](u32 k) { upto = Operator::combine(upto, Operator::lift(item(run * of_run + k))); });
         shared.run[threadIdx.x] = upto;
         __syncthreads();
         Maybe<Carry> before; // the fold of the column's earlier runs
@@ -170,17 +157,18 @@ template <class Operator, u32 THREADS, u32 RUN, u32 PANEL, bool REDUCE> struct C
 
         // ---- join
         bool some = init.some || tile > 0;
+        Groups words(memory, matrix);
         if (matrix.tiles > 1) {
             Carry aggregate = after<Operator>(before, upto); // in the last run
-            if (!join(Groups(memory, matrix), aggregate, init)) return;
-        } else if (is_last_run()) {
-            shared.prefix[column] = init.value;
+            if (!join(words, aggregate, init)) return;
+            __syncthreads();
         }
-        __syncthreads();
+        bool retires = !REDUCE && matrix.tiles > 1 && matrix.group > 1;
+        u32 retired = retires ? retire(words) : 0;
 
         // ---- finish
         if (own == 0 && REDUCE) return;
-        Carry prefix = shared.prefix[column];
+        Carry prefix = matrix.tiles > 1 ? shared.prefix[column] : init.value;
         if (before.some) prefix = some ? Operator::combine(prefix, before.value) : before.value;
         some |= before.some;
         if (REDUCE) {
@@ -188,19 +176,27 @@ template <class Operator, u32 THREADS, u32 RUN, u32 PANEL, bool REDUCE> struct C
             if (is_last) out[own_column()] = Operator::lower(some ? Operator::combine(prefix, upto) : upto);
             return;
         }
-        bool exclusive = matrix.flags & COLUMNS_EXCLUSIVE;
+        Element *to = out + index(run * of_run) + column;
+        u64 next = step(1);
+        with_known(matrix.flags & COLUMNS_EXCLUSIVE, [&](auto exclusive) {
+            auto put = [&](u32 k) {
+                Carry lifted = Operator::lift(item(run * of_run + k)),
+                      inclusive = some ? Operator::combine(prefix, lifted) : Operator::alone(lifted);
+                *to = Operator::lower(exclusive ? prefix : inclusive);
+                to += next;
+                prefix = inclusive;
+                some = true;
+            };
+            if (own > 0) put(0);
+            later_rows(own, put);
+        });
+        if (retires) clear(words, retired);
+    }
+
+    // Calls `use` for the rows of the thread's run but the first.
+    template <class Use> static __device__ void later_rows(u32 own, const Use &use) {
 #pragma unroll UNROLLED
-        for (u32 k = 0; k < RUN; k++) {
-            if (k >= own) break;
-            Element &x = item(run * RUN + k);
-            Carry lifted = Operator::lift(x),
-                  inclusive = some ? Operator::combine(prefix, lifted) : Operator::alone(lifted);
-            x = Operator::lower(exclusive ? prefix : inclusive);
-            prefix = inclusive;
-            some = true;
-        }
-        __syncthreads();
-        store(out);
+        for (u32 k = 1; k < own; k++) use(k);
     }
 
     // The fold, in order, of what the first `count` threads of the column have left in `values`.
@@ -277,24 +273,26 @@ template <class Operator, u32 THREADS, u32 RUN, u32 PANEL, bool REDUCE> struct C
             if (rank > 0) prefix.value = after<Operator>(prefix, earlier);
             shared.prefix[column] = prefix.value;
         }
-        if (!one_reader) retire(groups, group);
         return true;
     }
 
-    // By the whole block, which has read what it needs: the last block of a group's panel to come
-    // here clears its words.
-    __device__ void retire(Groups groups, u32 group) {
-        u32 begin = group * matrix.group, size = min(matrix.group, matrix.tiles - begin);
-        u32 *counter = groups.retired + u64(group) * matrix.panels + panel;
-        __syncthreads();
-        if (threadIdx.x == 0) shared.is_last = add_acquire_release(counter, 1) == size - 1;
-        __syncthreads();
-        if (!shared.is_last) return;
-        if (has_column()) {
-            for (u32 i = run; i < size; i += runs)
-                groups.aggregates[u64(begin + i) * matrix.columns + own_column()].clear();
-            if (run == 0) groups.prefixes[u64(group) * matrix.columns + own_column()].clear();
+    // By the block, which has read what it needs: counts the block. Returns the number of blocks of its group's panel
+    // that had come here before, in thread 0, which need not wait for it yet.
+    __device__ u32 retire(Groups groups) {
+        u32 *counter = groups.retired + u64(tile / matrix.group) * matrix.panels + panel;
+        return threadIdx.x == 0 ? add_acquire_release(counter, 1) : 0;
+    }
+    // By the block: the last one of the group's panel to retire clears its words.
+    __device__ void clear(Groups groups, u32 retired) {
+        if (threadIdx.x >= WARP) return;
+        u32 group = tile / matrix.group, begin = group * matrix.group, size = min(matrix.group, matrix.tiles - begin);
+        if (__shfl_sync(ALL_LANES, retired, 0) != size - 1) return;
+        __syncwarp(); // a shuffle orders no memory
+        for (u32 c = threadIdx.x; c < width; c += WARP) {
+            u64 own = u64(panel) * matrix.width + c;
+            for (u32 i = 0; i < size; i++) groups.aggregates[u64(begin + i) * matrix.columns + own].clear();
+            groups.prefixes[u64(group) * matrix.columns + own].clear();
         }
-        if (threadIdx.x == 0) *counter = 0;
+        if (threadIdx.x == 0) groups.retired[u64(group) * matrix.panels + panel] = 0;
     }
 };

@@ -8,7 +8,7 @@
 // holds, if that leaves a thread 64 registers. Otherwise the compiler takes up to 90.
 template <class Kernel> constexpr u32 resident() {
 #if __CUDA_ARCH__ >= 900
-    constexpr u32 FITTING = (227 << 10) / (sizeof(typename Kernel::Shared) + (1 << 10));
+    constexpr u32 FITTING = (228 << 10) / (sizeof(typename Kernel::Shared) + (1 << 10));
     if (sizeof(Carry) <= 8 && FITTING * THREADS * 64 <= 65536) return FITTING;
 #endif
     return 0; // the compiler's own choice

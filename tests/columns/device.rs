@@ -12,38 +12,39 @@ use std::sync::Arc;
 
 /// Vectors of 16 bytes in the least group of whole rows, if rows are scanned as elements: a
 /// single column, or a narrow matrix.
-fn group_of_rows(size: usize, columns: usize) -> Option<usize> {
+fn group_of_rows([size, carry]: [usize; 2], columns: usize) -> Option<usize> {
     let row = columns * size;
     let vectors = row >> row.trailing_zeros().min(4);
-    (columns == 1 || row <= 32 && vectors <= 7).then_some(vectors)
+    (columns == 1 || row.max(columns * carry) <= 24 && vectors <= 7).then_some(vectors)
 }
 
-/// Panels of a matrix that is no sequence of rows.
-fn panels(size: usize, columns: usize) -> usize {
-    columns.div_ceil((128 / size).max(16))
+/// Columns of a panel of a matrix of many rows that is no sequence of rows.
+fn width(size: usize, columns: usize) -> usize {
+    let vectors = 16 >> size.trailing_zeros().min(4);
+    let widest = (128 / size).clamp(16, 96) / vectors * vectors;
+    columns.div_ceil(columns.div_ceil(widest)).next_multiple_of(vectors).min(columns)
 }
 
 /// Tiles of a look-back group.
-fn group(tiles_of_groups: usize, size: usize, columns: usize) -> usize {
-    match group_of_rows(size, columns) {
+fn group(tiles_of_groups: usize, sizes: [usize; 2], columns: usize) -> usize {
+    match group_of_rows(sizes, columns) {
         Some(_) => 32, // those that a warp of the server joins
-        None => tiles_of_groups.div_ceil(panels(size, columns)),
+        None => tiles_of_groups.div_ceil(columns.div_ceil(width(sizes[0], columns))),
     }
 }
 
 impl Engine for OnDevice {
     const LONG: usize = 1 << 12;
-    fn tile(size: usize, columns: usize) -> usize {
-        if let Some(group) = group_of_rows(size, columns) {
+    fn tile([size, carry]: [usize; 2], columns: usize) -> usize {
+        if let Some(group) = group_of_rows([size, carry], columns) {
             // The shape for the shortest inputs: 8 warps, 3 vectors a lane.
             return 8 * 32 * 16 * group.max(3 / group * group) / (columns * size);
         }
-        let run = (204 / size).max(3);
-        let width = columns.div_ceil(panels(size, columns));
-        128 / width * (run - usize::from(run.is_multiple_of(2)))
+        let run = (45_600 - (384 + width(size, 1 << 16)) * carry) / (192 * size);
+        192 / width(size, columns) * (run - usize::from(run.is_multiple_of(2)))
     }
-    fn group(size: usize, columns: usize) -> Option<usize> {
-        Some(group(64, size, columns))
+    fn group(sizes: [usize; 2], columns: usize) -> Option<usize> {
+        Some(group(48, sizes, columns))
     }
 
     fn scan<Op: Operator<T>, T: Sample>(
@@ -126,7 +127,7 @@ fn same_bits() {
 fn groups_of_reductions() {
     fn of<Op: Operator<T>, T: Sample>(engine: &mut OnDevice, rng: &mut Rng) {
         for columns in [17, 100, 700] {
-            let rows = group(256, size_of::<T>(), columns) * OnDevice::tile(size_of::<T>(), columns);
+            let rows = group(256, sizes::<Op, T>(), columns) * OnDevice::tile(sizes::<Op, T>(), columns);
             let x: Vec<T> = data(rng, Draw::exact_for::<Op, T>(), (2 * rows + 1) * columns);
             for rows in [rows - 1, rows, rows + 1, 2 * rows + 1] {
                 check_reduce::<OnDevice, Op, T>(engine, rng, &x[..rows * columns], columns, None, Call::New);
@@ -231,6 +232,24 @@ fn replays() {
     }
 }
 
+/// So few rows of so many columns that panels are wider than otherwise: as many runs of a column as its rows fill, and
+/// one row more.
+#[test]
+fn panels_of_few_rows() {
+    fn of<Op: Operator<T>, T: Sample>(engine: &mut OnDevice, rng: &mut Rng) {
+        let widest = width(size_of::<T>(), 1 << 16);
+        let run = OnDevice::tile(sizes::<Op, T>(), widest) / (192 / widest);
+        for rows in [1, 5, run, run + 1, 2 * run + 1] {
+            let columns = 1024 * 192 / rows.div_ceil(run) + rng.below(100);
+            check::<OnDevice, Op, T>(engine, rng, [rows, columns]);
+        }
+    }
+    let mut engine = or_skip!(OnDevice::new());
+    let mut rng = Rng::new();
+    of::<Max, f32>(&mut engine, &mut rng);
+    of::<Last, u64>(&mut engine, &mut rng);
+}
+
 /// A short walk for compute-sanitizer: inputs and outputs are whole buffers, so that it sees
 /// accesses beyond them.
 #[test]
@@ -240,7 +259,7 @@ fn sanitize() {
         let mut rng = Rng::new();
         let draw = Draw::exact_for::<Op, T>();
         for columns in [1, 2, 3, 32, 33, 65] {
-            let tile = OnDevice::tile(size_of::<T>(), columns);
+            let tile = OnDevice::tile(sizes::<Op, T>(), columns);
             for (k, rows) in [1, tile - 1, 3 * tile + 1, 9 * tile].into_iter().enumerate() {
                 let x: Vec<T> = data(&mut rng, draw, rows * columns);
                 let options = Options { exclusive: k % 2 == 1, init: Some(x[0]), reverse: k / 2 % 2 == 1 };
@@ -254,9 +273,8 @@ fn sanitize() {
             }
         }
         // Beyond a look-back group.
-        let columns = 300;
-        let size = size_of::<T>();
-        let rows = group(256, size, columns) * OnDevice::tile(size, columns) + 1;
+        let (sizes, columns) = (sizes::<Op, T>(), 300);
+        let rows = group(256, sizes, columns) * OnDevice::tile(sizes, columns) + 1;
         let x: Vec<T> = data(&mut rng, draw, rows * columns);
         let input = stream.clone_htod(&x).unwrap();
         let output = reduce::<Op, T>().columns(columns).run(&input).unwrap();

@@ -8,11 +8,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 impl Engine for OnHost {
     const LONG: usize = 1 << 10;
-    fn tile(size: usize, columns: usize) -> usize {
+    fn tile([size, _]: [usize; 2], columns: usize) -> usize {
         let panels = columns.div_ceil(4096 / size);
         (256 << 10) / size / columns.div_ceil(panels)
     }
-    fn group(_: usize, _: usize) -> Option<usize> {
+    fn group(_: [usize; 2], _: usize) -> Option<usize> {
         None
     }
 

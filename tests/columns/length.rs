@@ -19,7 +19,7 @@ fn check<E: Engine, Op: Operator<T>, T: Sample>(engine: &E, rng: &mut Rng, [rows
     let (draw, most) = (Draw::exact_for::<Op, T>(), rows * columns);
     let (x, old): (Vec<T>, Vec<T>) = (data(rng, draw, most), data(rng, draw, most));
     let all = options::<Op, T>(rng, draw);
-    for count in counts(rng, [rows, columns], E::tile(size_of::<T>(), columns)) {
+    for count in counts(rng, [rows, columns], E::tile(sizes::<Op, T>(), columns)) {
         let n = most.min(usize::try_from(count).unwrap_or(usize::MAX)) / columns * columns;
         let (options, items) = (all[rng.below(all.len())], &x[..n]);
         let what = (type_name::<(Op, T)>(), rows, columns, count, options);
@@ -49,8 +49,8 @@ fn check<E: Engine, Op: Operator<T>, T: Sample>(engine: &E, rng: &mut Rng, [rows
 fn counted_suite<E: Engine, Op: Operator<T>, T: Sample>(engine: &E) {
     let mut rng = Rng::new();
     for columns in [1, 2, 3, 8, 33, 100, 1000] {
-        let tile = E::tile(size_of::<T>(), columns);
-        let group = E::group(size_of::<T>(), columns).filter(|_| columns > 32).unwrap_or(2);
+        let tile = E::tile(sizes::<Op, T>(), columns);
+        let group = E::group(sizes::<Op, T>(), columns).filter(|_| columns > 32).unwrap_or(2);
         for rows in [1, 2, 33, tile + 1, group * tile + rng.below(tile)] {
             check::<E, Op, T>(engine, &mut rng, [rows, columns]);
         }
@@ -124,7 +124,7 @@ fn sanitize() {
     let engine = or_skip!(OnDevice::new());
     let mut rng = Rng::new();
     for columns in [1, 2, 33] {
-        let tile = OnDevice::tile(4, columns);
+        let tile = OnDevice::tile([4, 4], columns);
         check::<_, Sum, u32>(&engine, &mut rng, [2 * tile + 1, columns]);
         check::<_, Last, f32>(&engine, &mut rng, [tile - 1, columns]);
     }

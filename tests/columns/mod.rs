@@ -17,14 +17,19 @@ mod sizes;
 
 // ---- engines ------------------------------------------------------------------------------------
 
+/// Bytes of an item and of a carry.
+fn sizes<Op: Operator<T>, T: Sample>() -> [usize; 2] {
+    [size_of::<T>(), size_of::<Op::Carry>()]
+}
+
 /// Calls of an engine.
 trait Engine: Buffers {
     /// The side of the longest square matrix.
     const LONG: usize;
-    /// Rows of a tile of items of `size` bytes.
-    fn tile(size: usize, columns: usize) -> usize;
+    /// Rows of a tile of items and carries of these sizes.
+    fn tile(sizes: [usize; 2], columns: usize) -> usize;
     /// Tiles of a look-back group, if the engine has such.
-    fn group(size: usize, columns: usize) -> Option<usize>;
+    fn group(sizes: [usize; 2], columns: usize) -> Option<usize>;
 
     /// `run` of the builder: with this engine's site, or without.
     fn scan<Op: Operator<T>, T: Sample>(
@@ -161,14 +166,14 @@ const COLUMNS: [usize; 12] = [1, 2, 3, 7, 8, 31, 32, 33, 64, 65, 100, 1000];
 fn suite<E: Engine, Op: Operator<T>, T: Sample>(engine: &mut E) {
     let mut rng = Rng::new();
     for columns in COLUMNS {
-        let tile = E::tile(size_of::<T>(), columns);
+        let tile = E::tile(sizes::<Op, T>(), columns);
         for rows in [0, 1, 2, 3, 5, 33, tile - 1, tile, tile + 1, 3 * tile + 1 + rng.below(tile)] {
             check::<E, Op, T>(engine, &mut rng, [rows, columns]);
         }
     }
     for columns in [1, 3, 32, 65] {
-        let Some(group) = E::group(size_of::<T>(), columns) else { continue };
-        let rows = group * E::tile(size_of::<T>(), columns);
+        let Some(group) = E::group(sizes::<Op, T>(), columns) else { continue };
+        let rows = group * E::tile(sizes::<Op, T>(), columns);
         let more = rows + rng.below(rows);
         for rows in [rows - 1, rows, rows + 1, more].into_iter().skip(rng.below(2)).step_by(2) {
             check::<E, Op, T>(engine, &mut rng, [rows, columns]);

@@ -13,7 +13,7 @@ where
     let (rng, size) = (&mut rng, size_of::<T>());
     let all = options::<AddFirst, T>(rng, Draw::Any);
     for &columns in columns {
-        let whole = 3 * OnDevice::tile(size, columns);
+        let whole = 3 * OnDevice::tile(sizes::<AddFirst, T>(), columns);
         let long = (5 << 20) / (size * columns) + rng.below(100);
         for (k, rows) in [whole - 1, whole, whole + 1, long].into_iter().enumerate() {
             let x: Vec<T> = data(rng, Draw::Any, rows * columns);
@@ -48,7 +48,7 @@ where
 }
 
 // Rows of 2 columns of 3 bytes are elements of the kernels of scan and reduce. Wider matrices are cut into panels of up
-// to 42 columns, those of 20 bytes into panels of up to 16.
+// to 32 columns, those of 20 bytes into panels of up to 16.
 #[test]
 fn of_3_bytes() {
     let mut engine = or_skip!(OnDevice::new());

@@ -1,12 +1,15 @@
 //! The plan of a call on a matrix: how it is cut, the tiles and the scratch memory. It calls no device.
 
 use super::contract::Matrix;
-use super::tuning::{GROUP_VECTORS, ROW_BYTES, THREADS, Work, run, widest};
+use super::tuning::{GROUP_VECTORS, ROW_BYTES, THREADS, Work, of_vectors, run, widest};
 use crate::cuda::contract::{BEFORE_STATUS, status_bytes};
 use crate::cuda::plan::MOST_BLOCKS;
 use crate::cuda::reduce::{ReducePlan, check_element};
 use crate::cuda::scan;
 use crate::{Element, Error, Operator, Strategy};
+
+/// Panels that keep a large device busy.
+const MANY_PANELS: usize = 1024;
 
 /// How a matrix is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,11 +94,10 @@ impl ColumnsPlan {
     }
 
     fn in_panels<Op: Operator<T>, T: Element>(work: Work, [rows, columns]: [usize; 2]) -> Result<ColumnsPlan, Error> {
-        // Panels are about equally wide.
-        let size = size_of::<T>();
-        let panels = columns.div_ceil(widest(size));
-        let width = columns.div_ceil(panels.max(1)).max(1);
-        let tile = THREADS / width * run(size); // rows
+        let sizes = [size_of::<T>(), size_of::<Op::Carry>()];
+        let width = panel_width(sizes, [rows, columns]);
+        let panels = columns.div_ceil(width);
+        let tile = THREADS / width * run(sizes); // rows
         let tiles = rows.div_ceil(tile);
         let group = work.tiles_of_groups().div_ceil(panels.max(1));
         let groups = tiles.div_ceil(group);
@@ -122,6 +124,16 @@ impl ColumnsPlan {
     }
 }
 
+/// Columns of a panel. Panels are about equally wide, and their rows are whole vectors if those of the matrix are.
+fn panel_width(sizes: [usize; 2], [rows, columns]: [usize; 2]) -> usize {
+    let widest = widest(sizes[0]);
+    // One tile may hold few rows of a wider panel. That pays if the panels are many all the same.
+    let single = THREADS / rows.div_ceil(run(sizes)).max(1) / widest * widest;
+    let most = if columns >= MANY_PANELS * single { single.max(widest) } else { widest };
+    let even = columns.div_ceil(columns.div_ceil(most).max(1));
+    even.next_multiple_of(of_vectors(sizes[0])).min(columns).max(1)
+}
+
 impl From<scan::Plan> for ColumnsPlan {
     fn from(plan: scan::Plan) -> ColumnsPlan {
         ColumnsPlan { cut: Cut::ScanRows(plan), words: plan.words, scratch: plan.scratch }
@@ -144,9 +156,9 @@ mod tests {
     fn forms() {
         let of = |columns| Form::of::<Sum, u8>(columns);
         let rows: Vec<usize> = (0..=40).filter(|&columns| of(columns) == Form::Rows).collect();
-        assert_eq!(rows, [2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32]);
+        assert_eq!(rows, [2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24]);
         assert_eq!((of(0), of(1)), (Form::Panels, Form::Sequence));
-        assert_eq!((2..=9).filter(|&columns| Form::of::<Max, f32>(columns) == Form::Rows).count(), 7);
+        assert_eq!((2..=9).filter(|&columns| Form::of::<Max, f32>(columns) == Form::Rows).count(), 5);
         assert_eq!(Form::of::<Sum, f32>(usize::MAX), Form::Panels);
     }
 
@@ -159,28 +171,43 @@ mod tests {
     /// Every item is in a tile.
     #[test]
     fn tiles_cover_the_matrix() {
-        for (rows, columns) in [(1, 9), (1 << 22, 16), (1 << 13, 1 << 13), (1000, 33), (7, 100_000), (1 << 20, 31)] {
+        for (rows, columns) in
+            [(1, 9), (1 << 22, 16), (1 << 13, 1 << 13), (1000, 33), (7, 100_000), (60, 1 << 20), (1 << 20, 31)]
+        {
             let matrix = in_panels(Work::Scan, rows, columns);
             let (width, runs) = (matrix.width as usize, THREADS / matrix.width as usize);
-            assert!(width <= widest(4) && width * matrix.panels as usize >= columns);
+            assert!(width <= THREADS && width * matrix.panels as usize >= columns);
+            assert!(width <= widest(4) || matrix.tiles == 1, "a panel of several tiles has few columns");
             assert!((matrix.panels as usize - 1) * width < columns, "every panel has a column");
-            assert!(matrix.tiles as usize * runs * run(4) >= rows);
-            assert!((matrix.tiles as usize - 1) * runs * run(4) < rows, "every tile has a row");
+            assert!(matrix.tiles as usize * runs * run([4, 4]) >= rows);
+            assert!((matrix.tiles as usize - 1) * runs * run([4, 4]) < rows, "every tile has a row");
             assert!(matrix.group * matrix.groups >= matrix.tiles);
         }
+    }
+
+    #[test]
+    fn widths_of_panels() {
+        let of_f32 = |shape| panel_width([4, 4], shape);
+        let many_rows = [1, 7, 16, 33, 50, 96, 1000].map(|columns| of_f32([1 << 16, columns]));
+        assert_eq!(many_rows, [1, 7, 16, 20, 28, 32, 32]);
+        let few_rows = [1, 57, 58, 114, 115, 171, 172].map(|rows| of_f32([rows, 1 << 20]));
+        assert_eq!(few_rows, [192, 192, 96, 96, 64, 64, 32]);
+        assert_eq!([of_f32([10, 10_000]), of_f32([10, 0])], [32, 1]);
+        assert_eq!([256, 1000, 30].map(|columns| panel_width([1, 1], [1 << 16, columns])), [96, 96, 30]);
+        assert_eq!(panel_width([2, 4], [1 << 16, 1000]), 64);
     }
 
     /// The fewer panels, the longer their groups.
     #[test]
     fn groups_by_panels() {
         let groups = |work| [16, 33, 1000, 1 << 13].map(|columns| in_panels(work, 1 << 13, columns).group);
-        assert_eq!((groups(Work::Scan), groups(Work::Reduce)), ([64, 32, 2, 1], [256, 128, 8, 1]));
+        assert_eq!((groups(Work::Scan), groups(Work::Reduce)), ([48, 24, 2, 1], [256, 128, 8, 1]));
     }
 
     /// A workspace prepared for some rows serves fewer.
     #[test]
     fn fewer_rows_need_no_more_words() {
-        const RUN: usize = 5; // of elements of 32 bytes
+        const RUN: usize = 5; // of elements and carries of 32 bytes
         for (columns, work) in [2, 3, 15, 16, 17, 33, 95, 96, 97, 1000, 4097]
             .into_iter()
             .zip([Work::Scan, Work::Reduce].into_iter().cycle())

@@ -23,35 +23,41 @@ impl Work {
     /// aggregates of their group, which is a reason for shorter ones.
     pub(crate) fn tiles_of_groups(self) -> usize {
         match self {
-            Work::Scan => 64,
+            Work::Scan => 48,
             Work::Reduce => 256,
         }
     }
 }
 
 /// The widest row that is scanned as one element, in bytes.
-pub(crate) const ROW_BYTES: usize = 32;
+pub(crate) const ROW_BYTES: usize = 24;
 /// The most vectors of a group (`core/stage.cuh`) of such rows, which a lane holds in registers.
 pub(crate) const GROUP_VECTORS: usize = 7;
 
 /// Threads of a block.
-pub(crate) const THREADS: usize = 128;
+pub(crate) const THREADS: usize = 192;
+/// Bytes of shared memory of a block: five blocks fit the 228 KiB of compute capability 9.0, two fit 100 KiB.
+const BLOCK_BYTES: usize = 45_632;
 /// Bytes of a row of a panel: those that a warp reads at a time, if items have 4 bytes.
 const PANEL_BYTES: usize = 128;
-/// However wide an element is, a panel may have so many columns. Panels of one matrix are about equally wide, so they may
-/// have as few as half.
+/// However wide an element is, a panel may have so many columns.
 const LEAST_PANEL: usize = 16;
-/// Bytes of a thread's run of rows.
-const RUN_BYTES: usize = 204;
 
-/// Columns of a panel for elements of `size` bytes, at most.
-pub(crate) fn widest(size: usize) -> usize {
-    (PANEL_BYTES / size).max(LEAST_PANEL)
+/// Items of `size` bytes whose beginnings are at the same place in a vector of 16 bytes.
+pub(crate) fn of_vectors(size: usize) -> usize {
+    16 >> size.trailing_zeros().min(4)
 }
 
-/// Rows of a thread for elements of `size` bytes: an odd number.
-pub(crate) fn run(size: usize) -> usize {
-    let run = (RUN_BYTES / size).max(3);
+/// Columns of a panel for elements of `size` bytes, at most, if it has several tiles. A column has at least two runs.
+pub(crate) fn widest(size: usize) -> usize {
+    let columns = (PANEL_BYTES / size).clamp(LEAST_PANEL, THREADS / 2);
+    columns - columns % of_vectors(size)
+}
+
+/// Rows of a thread for elements and carries of these sizes: an odd number. Besides them the block has two carries a
+/// thread and one a column of a panel.
+pub(crate) fn run([size, carry]: [usize; 2]) -> usize {
+    let run = (BLOCK_BYTES - 32 - (2 * THREADS + widest(size)) * carry) / (THREADS * size);
     run - usize::from(run.is_multiple_of(2))
 }
 
@@ -64,8 +70,11 @@ mod tests {
     #[test]
     fn runs_are_odd() {
         for size in 1..=LARGEST_ELEMENT {
-            assert!(run(size) % 2 == 1 && THREADS * run(size) * size <= 32 << 10, "{size}: {}", run(size));
-            assert!(widest(size) <= THREADS, "{size}");
+            assert!(widest(size) >= 16 && (widest(size) * size).is_multiple_of(16), "{size}");
+            for carry in 1..=LARGEST_ELEMENT {
+                let run = run([size, carry]);
+                assert!(run % 2 == 1 && run >= 3, "{size}, {carry}: {run}");
+            }
         }
     }
 }

@@ -16,8 +16,9 @@ pub(crate) const fn panels_key(unit: &Unit) -> UnitKey {
 
 /// The text of the unit for panels.
 pub(crate) fn panels_source(unit: &Unit) -> String {
-    let size = unit.element.size;
-    let shape = format!("constexpr u32 THREADS = {THREADS}, RUN = {}, PANEL = {};\n", run(size), widest(size));
+    let (size, carry) = (unit.element.size, unit.carry.size);
+    let run = run([size, carry]);
+    let shape = format!("constexpr u32 THREADS = {THREADS}, RUN = {run}, PANEL = {};\n", widest(size));
     unit.around("columns/columns.cuh", "", &shape, "columns/kernels.cuh")
 }
 
