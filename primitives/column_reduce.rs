@@ -53,8 +53,8 @@ impl<Op: Operator<T>, T: Element, S> Reduce<Op, T, S> {
 ///
 /// # Same bits
 /// Items are combined in order. The grouping depends on the numbers of rows and columns and the
-/// element type, so a rounded float sum has the same bits in every run. On the device the grouping
-/// of rows of up to 32 bytes also depends on the architecture, and on whether there is NVRTC. Equal
+/// types of element and carry, so a rounded float sum has the same bits in every run. On the device the grouping
+/// of rows of up to 28 bytes also depends on the architecture, and on whether there is NVRTC. Equal
 /// columns of one matrix round alike. A call by
 /// `len` and one of a known length may round differently.
 ///
@@ -72,7 +72,7 @@ impl<Op: Operator<T>, T: Element, S> Reduce<Op, T, S> {
 /// Only if the operator panics, on host data. The panic reaches the caller.
 ///
 /// # Source
-/// Rows of more than 32 bytes on the device: look-back in fixed groups, after Merrill and Garland,
+/// Rows of more than 28 bytes on the device: look-back in fixed groups, after Merrill and Garland,
 /// "Single-pass Parallel Prefix Scan with Decoupled Look-back" (2016).
 #[derive(Debug)]
 #[must_use = "nothing is done until `run` or `run_into`"]

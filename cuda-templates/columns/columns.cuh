@@ -21,7 +21,7 @@ template <class Operator, u32 THREADS, u32 RUN, u32 PANEL, bool REDUCE> struct C
     typedef typename Operator::Carry Carry;
 
     static constexpr u32 AT_ONCE = 4; // aggregates whose loads are in flight together
-    static constexpr u32 UNROLLED = 8; // rows of a run
+    static constexpr u32 UNROLLED = 8; // rows of a run that a loop takes at once
 
     struct Shared {
         alignas(sizeof(Vector)) Element items[THREADS * RUN];
@@ -38,7 +38,7 @@ template <class Operator, u32 THREADS, u32 RUN, u32 PANEL, bool REDUCE> struct C
     u32 tile, panel; // of the block: by rows, and by columns
     u64 first;       // the tile's first row, in scan order
     u32 rows, width; // of the tile
-    u32 of_run;      // rows of a run of the tile
+    u32 run_rows;    // of a run of the tile
 
     // Draws the block's ticket, which says which tile it has. Tickets are drawn by running blocks, and tiles above
     // have lower ones, so a tile waits only for tiles whose blocks run or have ended.
@@ -83,8 +83,8 @@ template <class Operator, u32 THREADS, u32 RUN, u32 PANEL, bool REDUCE> struct C
         first = u64(tile) * (runs * RUN);
         rows = u32(min(matrix.rows - first, u64(runs * RUN)));
         width = u32(min(matrix.columns - u64(panel) * matrix.width, u64(matrix.width)));
-        // A partial tile is divided among all threads.
-        of_run = min((rows + runs - 1) / runs | 1, RUN);
+        // A partial tile is divided evenly, by an odd number of rows.
+        run_rows = min((rows + runs - 1) / runs | 1, RUN);
     }
 
     // The thread's column of the matrix.
@@ -92,11 +92,11 @@ template <class Operator, u32 THREADS, u32 RUN, u32 PANEL, bool REDUCE> struct C
     __device__ bool has_column() const { return run < runs && column < width; }
     // Rows of the thread's run.
     __device__ u32 own_rows() const {
-        return !has_column() || run * of_run >= rows ? 0 : min(of_run, rows - run * of_run);
+        return !has_column() || run * run_rows >= rows ? 0 : min(run_rows, rows - run * run_rows);
     }
     __device__ Element &item(u32 row) { return shared.items[row * matrix.width + column]; }
     // The last run that has rows. Its thread speaks for the column.
-    __device__ bool is_last_run() const { return has_column() && run == (rows - 1) / of_run; }
+    __device__ bool is_last_run() const { return has_column() && run == (rows - 1) / run_rows; }
 
     // ---- memory
 
@@ -114,10 +114,10 @@ template <class Operator, u32 THREADS, u32 RUN, u32 PANEL, bool REDUCE> struct C
     // By the block: copies the tile to shared memory, by the widest units that the panel's rows are made of, in the
     // tile and in memory. Adjacent threads copy adjacent units.
     __device__ void load(const Element *in) {
-        u64 all = (u64)in | (matrix.columns | matrix.width | width) * sizeof(Element);
-        if (all % sizeof(Vector) == 0) load_by<Vector>(in);
-        else if (all % sizeof(u64) == 0) load_by<u64>(in);
-        else if (all % sizeof(u32) == 0) load_by<u32>(in);
+        u64 alignment = (u64)in | (matrix.columns | matrix.width | width) * sizeof(Element);
+        if (alignment % sizeof(Vector) == 0) load_by<Vector>(in);
+        else if (alignment % sizeof(u64) == 0) load_by<u64>(in);
+        else if (alignment % sizeof(u32) == 0) load_by<u32>(in);
         else if constexpr (alignof(Element) < sizeof(u32)) load_by<Element>(in);
         wait_for_copies();
         __syncthreads();
@@ -147,8 +147,8 @@ template <class Operator, u32 THREADS, u32 RUN, u32 PANEL, bool REDUCE> struct C
         // ---- fold
         u32 own = own_rows();
         Carry upto = Carry();
-        if (own > 0) upto = Operator::alone(Operator::lift(item(run * of_run)));
-        later_rows(own, [&](u32 k) { upto = Operator::combine(upto, Operator::lift(item(run * of_run + k))); });
+        if (own > 0) upto = Operator::alone(Operator::lift(item(run * run_rows)));
+        later_rows(own, [&](u32 k) { upto = Operator::combine(upto, Operator::lift(item(run * run_rows + k))); });
         shared.run[threadIdx.x] = upto;
         __syncthreads();
         Maybe<Carry> before; // the fold of the column's earlier runs
@@ -163,8 +163,8 @@ template <class Operator, u32 THREADS, u32 RUN, u32 PANEL, bool REDUCE> struct C
             if (!join(words, aggregate, init)) return;
             __syncthreads();
         }
-        bool retires = !REDUCE && matrix.tiles > 1 && matrix.group > 1;
-        u32 retired = retires ? retire(words) : 0;
+        bool is_counted = !REDUCE && matrix.tiles > 1 && matrix.group > 1;
+        u32 earlier = is_counted ? retire(words) : 0;
 
         // ---- finish
         if (own == 0 && REDUCE) return;
@@ -176,11 +176,11 @@ template <class Operator, u32 THREADS, u32 RUN, u32 PANEL, bool REDUCE> struct C
             if (is_last) out[own_column()] = Operator::lower(some ? Operator::combine(prefix, upto) : upto);
             return;
         }
-        Element *to = out + index(run * of_run) + column;
+        Element *to = out + index(run * run_rows) + column;
         u64 next = step(1);
         with_known(matrix.flags & COLUMNS_EXCLUSIVE, [&](auto exclusive) {
             auto put = [&](u32 k) {
-                Carry lifted = Operator::lift(item(run * of_run + k)),
+                Carry lifted = Operator::lift(item(run * run_rows + k)),
                       inclusive = some ? Operator::combine(prefix, lifted) : Operator::alone(lifted);
                 *to = Operator::lower(exclusive ? prefix : inclusive);
                 to += next;
@@ -190,7 +190,7 @@ template <class Operator, u32 THREADS, u32 RUN, u32 PANEL, bool REDUCE> struct C
             if (own > 0) put(0);
             later_rows(own, put);
         });
-        if (retires) clear(words, retired);
+        if (is_counted) clear(words, earlier);
     }
 
     // Calls `use` for the rows of the thread's run but the first.
@@ -276,17 +276,17 @@ template <class Operator, u32 THREADS, u32 RUN, u32 PANEL, bool REDUCE> struct C
         return true;
     }
 
-    // By the block, which has read what it needs: counts the block. Returns the number of blocks of its group's panel
-    // that had come here before, in thread 0, which need not wait for it yet.
+    // By the block, which has read what it needs: counts it. Thread 0 gets the number of blocks of the group's panel that
+    // were counted before. It waits for the number when it uses it.
     __device__ u32 retire(Groups groups) {
         u32 *counter = groups.retired + u64(tile / matrix.group) * matrix.panels + panel;
         return threadIdx.x == 0 ? add_acquire_release(counter, 1) : 0;
     }
-    // By the block: the last one of the group's panel to retire clears its words.
-    __device__ void clear(Groups groups, u32 retired) {
+    // By the block, before which thread 0 has counted `earlier` ones: the last one of the group's panel clears its words.
+    __device__ void clear(Groups groups, u32 earlier) {
         if (threadIdx.x >= WARP) return;
         u32 group = tile / matrix.group, begin = group * matrix.group, size = min(matrix.group, matrix.tiles - begin);
-        if (__shfl_sync(ALL_LANES, retired, 0) != size - 1) return;
+        if (__shfl_sync(ALL_LANES, earlier, 0) != size - 1) return;
         __syncwarp(); // a shuffle orders no memory
         for (u32 c = threadIdx.x; c < width; c += WARP) {
             u64 own = u64(panel) * matrix.width + c;

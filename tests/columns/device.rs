@@ -15,14 +15,19 @@ use std::sync::Arc;
 fn group_of_rows([size, carry]: [usize; 2], columns: usize) -> Option<usize> {
     let row = columns * size;
     let vectors = row >> row.trailing_zeros().min(4);
-    (columns == 1 || row.max(columns * carry) <= 24 && vectors <= 7).then_some(vectors)
+    (columns == 1 || row.max(columns * carry) <= 28 && vectors <= 7).then_some(vectors)
 }
 
-/// Columns of a panel of a matrix of many rows that is no sequence of rows.
-fn width(size: usize, columns: usize) -> usize {
+/// Columns of the widest panel of a matrix of many rows that is no sequence of rows: whole vectors of 16 bytes.
+fn widest(size: usize) -> usize {
     let vectors = 16 >> size.trailing_zeros().min(4);
-    let widest = (128 / size).clamp(16, 96) / vectors * vectors;
-    columns.div_ceil(columns.div_ceil(widest)).next_multiple_of(vectors).min(columns)
+    (128 / size).clamp(16, 96) / vectors * vectors
+}
+
+/// Columns of a panel of such a matrix.
+fn width(size: usize, columns: usize) -> usize {
+    let units = (16 >> size.trailing_zeros().min(4)).min(1 << columns.trailing_zeros().min(4));
+    columns.div_ceil(columns.div_ceil(widest(size))).next_multiple_of(units).min(columns)
 }
 
 /// Tiles of a look-back group.
@@ -40,7 +45,8 @@ impl Engine for OnDevice {
             // The shape for the shortest inputs: 8 warps, 3 vectors a lane.
             return 8 * 32 * 16 * group.max(3 / group * group) / (columns * size);
         }
-        let run = (45_600 - (384 + width(size, 1 << 16)) * carry) / (192 * size);
+        // Shared memory of 192 threads, less two carries of each and one of a column.
+        let run = (45_600 - (384 + widest(size)) * carry) / (192 * size);
         192 / width(size, columns) * (run - usize::from(run.is_multiple_of(2)))
     }
     fn group(sizes: [usize; 2], columns: usize) -> Option<usize> {
@@ -237,7 +243,7 @@ fn replays() {
 #[test]
 fn panels_of_few_rows() {
     fn of<Op: Operator<T>, T: Sample>(engine: &mut OnDevice, rng: &mut Rng) {
-        let widest = width(size_of::<T>(), 1 << 16);
+        let widest = widest(size_of::<T>());
         let run = OnDevice::tile(sizes::<Op, T>(), widest) / (192 / widest);
         for rows in [1, 5, run, run + 1, 2 * run + 1] {
             let columns = 1024 * 192 / rows.div_ceil(run) + rng.below(100);
@@ -246,8 +252,11 @@ fn panels_of_few_rows() {
     }
     let mut engine = or_skip!(OnDevice::new());
     let mut rng = Rng::new();
+    of::<Sum, u8>(&mut engine, &mut rng);
     of::<Max, f32>(&mut engine, &mut rng);
     of::<Last, u64>(&mut engine, &mut rng);
+    // A row of such a panel has more units than a block has threads.
+    of::<Last, Moments<f32>>(&mut engine, &mut rng);
 }
 
 /// A short walk for compute-sanitizer: inputs and outputs are whole buffers, so that it sees

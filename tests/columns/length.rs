@@ -4,7 +4,7 @@
 use super::*;
 use crate::common::samples::{Digit, Digits};
 use parascan::operators::{Compose, Matrix, Moments, Transitions};
-use parascan::{Last, Sum};
+use parascan::{Last, Max, Sum};
 
 /// Numbers that the memory of a matrix may be said to have.
 fn counts(rng: &mut Rng, [rows, columns]: [usize; 2], tile: usize) -> [u64; 11] {
@@ -115,6 +115,17 @@ fn prepared_once() {
             assert_same(&stream.clone_dtoh(&output).unwrap(), &expected, &("all", n, columns));
             assert_eq!(workspace.bytes(), held, "a prepared workspace does not grow");
         }
+    }
+}
+
+/// So few rows of so many columns that panels are wider than otherwise.
+#[test]
+fn panels_of_few_rows() {
+    let engine = or_skip!(OnDevice::new());
+    let mut rng = Rng::new();
+    for rows in [1, 40] {
+        let columns = 1024 * 192 + rng.below(100);
+        check::<_, Max, f32>(&engine, &mut rng, [rows, columns]);
     }
 }
 

@@ -1,7 +1,7 @@
 //! The plan of a call on a matrix: how it is cut, the tiles and the scratch memory. It calls no device.
 
 use super::contract::Matrix;
-use super::tuning::{GROUP_VECTORS, ROW_BYTES, THREADS, Work, of_vectors, run, widest};
+use super::tuning::{GROUP_VECTORS, ROW_BYTES, THREADS, Work, items_of_vectors, run, widest};
 use crate::cuda::contract::{BEFORE_STATUS, status_bytes};
 use crate::cuda::plan::MOST_BLOCKS;
 use crate::cuda::reduce::{ReducePlan, check_element};
@@ -124,14 +124,16 @@ impl ColumnsPlan {
     }
 }
 
-/// Columns of a panel. Panels are about equally wide, and their rows are whole vectors if those of the matrix are.
+/// Columns of a panel. Panels are about equally wide, and their rows are made of units as wide as those of the matrix
+/// are, up to whole vectors.
 fn panel_width(sizes: [usize; 2], [rows, columns]: [usize; 2]) -> usize {
     let widest = widest(sizes[0]);
     // One tile may hold few rows of a wider panel. That pays if the panels are many all the same.
-    let single = THREADS / rows.div_ceil(run(sizes)).max(1) / widest * widest;
-    let most = if columns >= MANY_PANELS * single { single.max(widest) } else { widest };
+    let of_one_tile = THREADS / rows.div_ceil(run(sizes)).max(1);
+    let most = (of_one_tile.min(columns / MANY_PANELS) / widest * widest).max(widest);
     let even = columns.div_ceil(columns.div_ceil(most).max(1));
-    even.next_multiple_of(of_vectors(sizes[0])).min(columns).max(1)
+    let units = items_of_vectors(sizes[0]).min(1 << columns.trailing_zeros().min(4));
+    even.next_multiple_of(units).min(columns).max(1)
 }
 
 impl From<scan::Plan> for ColumnsPlan {
@@ -156,9 +158,9 @@ mod tests {
     fn forms() {
         let of = |columns| Form::of::<Sum, u8>(columns);
         let rows: Vec<usize> = (0..=40).filter(|&columns| of(columns) == Form::Rows).collect();
-        assert_eq!(rows, [2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24]);
+        assert_eq!(rows, [2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28]);
         assert_eq!((of(0), of(1)), (Form::Panels, Form::Sequence));
-        assert_eq!((2..=9).filter(|&columns| Form::of::<Max, f32>(columns) == Form::Rows).count(), 5);
+        assert_eq!((2..=9).filter(|&columns| Form::of::<Max, f32>(columns) == Form::Rows).count(), 6);
         assert_eq!(Form::of::<Sum, f32>(usize::MAX), Form::Panels);
     }
 
@@ -189,10 +191,10 @@ mod tests {
     fn widths_of_panels() {
         let of_f32 = |shape| panel_width([4, 4], shape);
         let many_rows = [1, 7, 16, 33, 50, 96, 1000].map(|columns| of_f32([1 << 16, columns]));
-        assert_eq!(many_rows, [1, 7, 16, 20, 28, 32, 32]);
+        assert_eq!(many_rows, [1, 7, 16, 17, 26, 32, 32]);
         let few_rows = [1, 57, 58, 114, 115, 171, 172].map(|rows| of_f32([rows, 1 << 20]));
         assert_eq!(few_rows, [192, 192, 96, 96, 64, 64, 32]);
-        assert_eq!([of_f32([10, 10_000]), of_f32([10, 0])], [32, 1]);
+        assert_eq!([10_000, 0, 70_000, 100_001].map(|columns| of_f32([10, columns])), [32, 1, 64, 96]);
         assert_eq!([256, 1000, 30].map(|columns| panel_width([1, 1], [1 << 16, columns])), [96, 96, 30]);
         assert_eq!(panel_width([2, 4], [1 << 16, 1000]), 64);
     }
