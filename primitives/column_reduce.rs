@@ -53,10 +53,10 @@ impl<Op: Operator<T>, T: Element, S> Reduce<Op, T, S> {
 ///
 /// # Same bits
 /// Items are combined in order. The grouping depends on the numbers of rows and columns and the
-/// types of element and carry, so a rounded float sum has the same bits in every run. On the device the grouping
-/// of rows of up to 28 bytes also depends on the architecture, and on whether there is NVRTC. Equal
-/// columns of one matrix round alike. A call by
-/// `len` and one of a known length may round differently.
+/// types of element and carry, so a rounded float sum has the same bits in every run. On the device
+/// the grouping of rows of up to 28 bytes also depends on the architecture, and on whether there is
+/// NVRTC. Equal columns of one matrix round alike. A call by `len` and one of a known length may
+/// round differently.
 ///
 /// # Errors
 /// | error | cause |

@@ -41,19 +41,20 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
 ///
 /// # Cost
 /// Items are read and written once. On the device that is one launch, for any shape. Most rows of
-/// up to 28 bytes, and carries of as many, are scanned as elements, if there is NVRTC. Other rows are cut into panels of up
-/// to 128 bytes and 96 columns, or 16 columns if that is more, and wider ones of few rows. On the host a matrix of more than 256 KiB takes
-/// memory for carries: at most one for each 64 items, if no item has more than 4 KiB.
+/// up to 28 bytes, and carries of as many, are scanned as elements, if there is NVRTC. Other rows
+/// are cut into panels of up to 128 bytes and 96 columns, or 16 columns if that is more, and wider
+/// ones of few rows. On the host a matrix of more than 256 KiB takes memory for carries: at most one
+/// for each 64 items, if no item has more than 4 KiB.
 ///
 /// # Waiting
 /// As a [`Scan`].
 ///
 /// # Same bits
 /// Operands are combined in scan order. The grouping depends on the numbers of rows and columns and
-/// the types of element and carry, so a rounded float sum has the same bits in every run. On the device the
-/// grouping of rows of up to 28 bytes also depends on the architecture, and on whether there is
-/// NVRTC. Equal columns of one matrix round alike. A call by
-/// `len` and one of a known length may round differently.
+/// the types of element and carry, so a rounded float sum has the same bits in every run. On the
+/// device the grouping of rows of up to 28 bytes also depends on the architecture, and on whether
+/// there is NVRTC. Equal columns of one matrix round alike. A call by `len` and one of a known
+/// length may round differently.
 ///
 /// # Errors
 /// | error | cause |

@@ -12,8 +12,8 @@ pub enum Associativity {
     /// Bit for bit: every grouping of the operands has the same result.
     Exact,
     /// Up to rounding: another grouping may round differently. Primitives then group by length and
-    /// the types of element and carry only, never by timing or the number of threads, so results have the same bits
-    /// in every run.
+    /// the types of element and carry only, never by timing or the number of threads, so results
+    /// have the same bits in every run.
     Rounding,
 }
 

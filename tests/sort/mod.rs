@@ -21,6 +21,7 @@ mod long;
 mod misled;
 mod overflow;
 mod ranks;
+mod ways;
 
 /// Two arrays of keys, the first with few values, and the lexicographic order.
 fn pairs_of_keys(rng: &mut Rng, n: usize, descending: bool) -> (Vec<u32>, Vec<f32>, Vec<u32>) {

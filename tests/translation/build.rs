@@ -19,7 +19,7 @@ fn main() {
         println!("cargo::rerun-if-env-changed={name}");
         env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|e| panic!("{name}: {e}")))
     };
-    for file in ["build.rs", "generate.rs", "types.rs"] {
+    for file in ["build.rs", "generate.rs", "generate/numbers.rs", "types.rs"] {
         println!("cargo::rerun-if-changed={file}");
     }
     let (count, seed) = (number("PARASCAN_BODIES", 200), number("PARASCAN_BODIES_SEED", 1));

@@ -1,15 +1,12 @@
 //! The plan of a call on a matrix: how it is cut, the tiles and the scratch memory. It calls no device.
 
 use super::contract::Matrix;
-use super::tuning::{GROUP_VECTORS, ROW_BYTES, THREADS, Work, items_of_vectors, run, widest};
+use super::tuning::{GROUP_VECTORS, MANY_PANELS, ROW_BYTES, THREADS, Work, items_of_vectors, run, widest};
 use crate::cuda::contract::{BEFORE_STATUS, status_bytes};
 use crate::cuda::plan::MOST_BLOCKS;
 use crate::cuda::reduce::{ReducePlan, check_element};
 use crate::cuda::scan;
 use crate::{Element, Error, Operator, Strategy};
-
-/// Panels that keep a large device busy.
-const MANY_PANELS: usize = 1024;
 
 /// How a matrix is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

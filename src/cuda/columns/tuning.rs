@@ -44,6 +44,9 @@ const PANEL_BYTES: usize = 128;
 /// However wide an element is, a panel may have so many columns.
 const LEAST_PANEL: usize = 16;
 
+/// Panels that keep a large device busy.
+pub(crate) const MANY_PANELS: usize = 1024;
+
 /// The least number of items of `size` bytes that are whole vectors of 16 bytes.
 pub(crate) fn items_of_vectors(size: usize) -> usize {
     16 >> size.trailing_zeros().min(4)
@@ -78,7 +81,7 @@ mod tests {
                 let run = run([size, carry]);
                 assert!(run % 2 == 1 && run >= 3, "{size}, {carry}: {run}");
             }
-            assert_eq!(run([size, 200]), 1, "a carry as wide as no element");
+            assert_eq!(run([size, 200]), 1, "{size}: the carries leave no room");
         }
     }
 }
