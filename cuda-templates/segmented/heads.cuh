@@ -181,7 +181,7 @@ template <u32 ITEMS, u32 GROUP, u32 WARPS> struct Heads {
     __device__ void fill(const Cut &cut, i64 begin, u64 next, u64 n, u32 warp, u32 lane) {
         if (has_offsets(cut)) return fill_from_offsets(cut, begin, next, n, warp, lane);
         if (kind_of(cut) == FLAGS) {
-            from_array<u8>(cut, begin, n, warp, lane, [](u8 flag, u8) { return flag != 0; });
+            from_array<u8>(cut, begin, n, warp, lane, IsNotZero());
         } else if (kind_of(cut) == BITS) {
             from_bits((const u32 *)cut.memory, begin, n, warp, lane);
         } else if (kind_of(cut) == KEYS_AS_BYTES) {
@@ -287,15 +287,34 @@ template <u32 ITEMS, u32 GROUP, u32 WARPS> struct Heads {
                 T last = __shfl_up_sync(ALL_LANES, own[k].value[GROUP - 1], 1);
                 if (lane == 0) last = before;
                 before = __shfl_sync(ALL_LANES, own[k].value[GROUP - 1], WARP - 1);
-                u32 heads = 0;
-#pragma unroll
-                for (u32 j = 0; j < GROUP; j++) {
-                    heads |= u32(is_head(own[k].value[j], last)) << j;
-                    last = own[k].value[j];
-                }
-                flags[warp * OWN + (row + k) * WARP + lane] = Flags(heads);
+                flags[warp * OWN + (row + k) * WARP + lane] = Flags(heads_of(own[k], last, is_head));
             }
         }
+    }
+
+    // Whether each value of a group is a head: by the value and the one before it, `last` before the first one.
+    template <class T, class IsHead>
+    static __device__ u32 heads_of(const Values<T> &values, T last, const IsHead &is_head) {
+        u32 heads = 0;
+#pragma unroll
+        for (u32 j = 0; j < GROUP; j++) {
+            heads |= u32(is_head(values.value[j], last)) << j;
+            last = values.value[j];
+        }
+        return heads;
+    }
+    // The same of flags, four at a time.
+    struct IsNotZero {};
+    static __device__ u32 heads_of(const Values<u8> &values, u8, IsNotZero) {
+        u32 heads = 0;
+#pragma unroll
+        for (u32 j = 0; j < GROUP; j += 4) {
+            u32 four = 0;
+            memcpy(&four, values.value + j, GROUP < 4 ? GROUP : 4);
+            u32 tops = (four | ((four & 0x7f7f7f7f) + 0x7f7f7f7f)) & 0x80808080; // of each byte that is not zero
+            heads |= tops * 0x00204081 >> 28 << j; // the product has the four bits side by side
+        }
+        return heads;
     }
 
     // From keys of any size, compared byte by byte.
@@ -314,14 +333,23 @@ template <u32 ITEMS, u32 GROUP, u32 WARPS> struct Heads {
         }
     }
 
-    // From bits, those of 32 items in a word.
+    // From bits, those of 32 items in a word. A lane makes the flags of 32 items at once.
     __device__ void from_bits(const u32 *bits, i64 begin, u64 n, u32 warp, u32 lane) {
-        u64 words = (n + WARP - 1) / WARP;
-#pragma unroll 4
-        for (u32 g = warp * OWN + lane; g < (warp + 1) * OWN; g += WARP) {
-            i64 i = begin + i64(g * GROUP), at = i >> 5;
+        constexpr u32 AT_ONCE = 32, OF_WORD = sizeof(u32) / sizeof(Flags), BITS_OF_FLAGS = 8 * sizeof(Flags);
+        u64 words = (n + AT_ONCE - 1) / AT_ONCE;
+#pragma unroll 2
+        for (u32 own = lane * AT_ONCE; own < OWN_ITEMS; own += WARP * AT_ONCE) {
+            i64 i = begin + i64(warp * OWN_ITEMS + own), at = i >> 5;
             u32 low = u64(at) < words ? bits[at] : 0, high = u64(at + 1) < words ? bits[at + 1] : 0;
-            flags[g] = Flags(__funnelshift_r(low, high, u32(i) % WARP) & ((1u << GROUP) - 1));
+            u32 heads = __funnelshift_r(low, high, u32(i) % AT_ONCE), *to = (u32 *)(flags + warp * OWN + own / GROUP);
+#pragma unroll
+            for (u32 w = 0; w < AT_ONCE / GROUP / OF_WORD; w++) {
+                u32 word = 0;
+#pragma unroll
+                for (u32 k = 0; k < OF_WORD; k++)
+                    word |= (heads >> (w * OF_WORD + k) * GROUP & ((1u << GROUP) - 1)) << k * BITS_OF_FLAGS;
+                to[w] = word;
+            }
         }
     }
 };

@@ -58,7 +58,7 @@ template <class Operator, class Shape> struct RunReduceWalk : SegmentedWalk<Oper
     __device__ void prepare(Stage &stage, u32 lane) {
         own = __shfl_sync(ALL_LANES, rank + count, WARP - 1);
         if (own == 0) return;
-        join_lanes((Element *)stage.vector, lane);
+        join_lanes((Result *)stage.vector, (Element *)stage.vector, lane);
         if (has_staged_keys()) put_keys(staged_keys(stage), own, lane);
         __syncwarp();
     }
@@ -98,13 +98,27 @@ template <class Operator, class Shape> struct RunReduceWalk : SegmentedWalk<Oper
     }
 
   private:
+    // What a lane keeps of a result until those of all lanes are side by side: its carry, if that has an item's size.
+    // Then the fold up to the lane's first head lies in the first place, and takes no register.
+    static constexpr bool KEEPS_CARRIES = sizeof(Carry) == sizeof(Element);
+    template <bool IS_CARRY, class Element_> struct ResultOf { typedef Carry Type; };
+    template <class Element_> struct ResultOf<false, Element_> { typedef Element_ Type; };
+    typedef typename ResultOf<KEEPS_CARRIES, Element>::Type Result;
+    static __device__ Result result_of(Carry carry) {
+        if constexpr (KEEPS_CARRIES) return carry;
+        else return Operator::lower(carry);
+    }
+    static __device__ Element element_of(Result result) {
+        if constexpr (KEEPS_CARRIES) return Operator::lower(result);
+        else return result;
+    }
+
     // The fold of the slice in the stage; valid in the last lane. Each head ends a segment, whose result takes
     // the first free place of the lane's items; that of the slice's first head is made of `ended`.
     __device__ CountedCarry fold_ended(Stage &stage, u32 lane) {
-        Element *of_lane = (Element *)stage.vector + lane * OF_LANE;
+        Result *of_lane = (Result *)stage.vector + lane * OF_LANE;
         Carry upto = Carry(), first = Carry(); // first: up to the lane's first head
         u32 heads = 0;
-        bool seen = false; // whether the lane has had a head
         constexpr bool REVERSE = false;
         Group<Element> next = this->of_lane(stage, lane, 0, REVERSE);
 #pragma unroll Base::UNROLLED
@@ -116,10 +130,9 @@ template <class Operator, class Shape> struct RunReduceWalk : SegmentedWalk<Oper
             for (u32 j = 0; j < Base::IN_GROUP; j++) {
                 Carry item = Operator::lift(items.item[j]);
                 bool restart = restarts >> j & 1, is_first = g == 0 && j == 0;
-                if (restart && !is_first) of_lane[heads] = Operator::lower(upto);
-                if (restart && !seen) first = upto;
-                seen |= restart;
-                heads += restart;
+                if (!KEEPS_CARRIES && restart && heads == 0) first = upto;
+                if (restart && !is_first) of_lane[heads] = result_of(upto);
+                if (restart) heads++;
                 upto = restart ? this->begun(item) : is_first ? Operator::alone(item) : Operator::combine(upto, item);
             }
         }
@@ -127,17 +140,18 @@ template <class Operator, class Shape> struct RunReduceWalk : SegmentedWalk<Oper
         count = heads;
         rank = u32(all.heads) - heads;
         bool begins = this->heads_of(lane, 0, REVERSE) & 1; // whether the lane's first item is a head
+        if constexpr (KEEPS_CARRIES) first = of_lane[0];
         u32 with_heads = __ballot_sync(ALL_LANES, heads > 0), lane_of_first = with_heads ? __ffs(with_heads) - 1 : 0;
         Carry end = begins || heads == 0 ? before.value : lane > 0 ? Operator::combine(before.value, first) : first;
-        // Without heads before it, what lies before the lane is a part of the slice's first segment.
-        if (heads > 0 && lane > lane_of_first) of_lane[0] = Operator::lower(end);
+        // Of the slice's first head any result will do: `finish` makes it of `ended`.
+        if (heads > 0) of_lane[0] = result_of(end);
         ended = {shuffle(end, lane_of_first), bool(__shfl_sync(ALL_LANES, lane > 0 || !begins, lane_of_first))};
         return all;
     }
 
     // Puts the results of all lanes in order. Rows of 32 follow each other, so a place has been read when it is
     // written: no result lies before its place.
-    __device__ void join_lanes(Element *items, u32 lane) const {
+    __device__ void join_lanes(const Result *results, Element *items, u32 lane) const {
         // Lane k learns how far the results of the k-th lane that has any lie behind their places.
         u32 with_results = __ballot_sync(ALL_LANES, count > 0), kth = 0;
 #pragma unroll
@@ -150,10 +164,10 @@ template <class Operator, class Shape> struct RunReduceWalk : SegmentedWalk<Oper
             bool begins_here = count > 0 && rank - row < WARP;
             u32 begins = warp_or(begins_here ? 1u << (rank - row) : 0), i = row + lane;
             u32 from = i + __shfl_sync(ALL_LANES, distance, last + __popc(begins & up_to_lane));
-            Element result;
-            if (i < own) result = items[from];
+            Result result;
+            if (i < own) result = results[from];
             __syncwarp(); // every lane has read its place
-            if (i < own) items[i] = result;
+            if (i < own) items[i] = element_of(result);
             last += __popc(begins);
         }
     }
