@@ -219,8 +219,8 @@ macro_rules! len_method {
             ///
             /// A number greater than the input's length counts as that length. Items past the number
             /// do not matter, and outputs for them are not written; in new memory their values are
-            /// unspecified. The launch and the workspace are those of the whole input, and blocks without items
-            /// return at once. A `count` of no items is [`Error::Size`](crate::Error::Size).
+            /// unspecified. The workspace is that of the whole input. So is the launch, except of scans: blocks
+            /// without items return at once. A `count` of no items is [`Error::Size`](crate::Error::Size).
             ///
             /// Call `len` after [`on`](Self::on) and [`workspace`](Self::workspace). A call with
             /// `len` has kernels of its own: before a capture call `prepare` of a builder with

@@ -2,6 +2,7 @@
 // proves that no value is lost, that no tile waits for ever, and that the memory of a join is zero
 // again when the kernel ends.
 #pragma once
+#include "core/length.cuh"
 #include "core/types.cuh"
 #include "core/warp_scan.cuh"
 
@@ -330,6 +331,9 @@ template <class Operator, u32 GROUP, u32 COLUMNS> struct LookBackColumns : Ticke
 // The block that draws the first ticket scans no tile. Its warps read the aggregates in tile order
 // and publish every tile's prefix. So each word has one writer and one reader, where with look-back
 // all later tiles poll a word.
+//
+// With a length in memory a grid may have fewer blocks (`each_tile`). Then every block but the server draws until it
+// gets no tile.
 
 template <class Operator, u32 SERVERS, u32 SPREAD = 0> struct PrefixServer {
     typedef typename Operator::Carry Carry;
@@ -340,25 +344,26 @@ template <class Operator, u32 SERVERS, u32 SPREAD = 0> struct PrefixServer {
     u32 *ticket;
     Status<Carry> *aggregates, *prefixes; // by tile; by tile, STRIDE status words apart
     u32 tiles;
+    bool is_first; // whether the block draws for the first time
 
     struct Shared {
         u32 ticket;
         Mailbox<Carry> upto[SERVERS]; // by warp of the server: the prefix of its next group
     };
 
-    __device__ PrefixServer(void *memory, u32 tiles) : tiles(tiles) {
+    __device__ PrefixServer(void *memory, u32 tiles, bool is_first = true) : tiles(tiles), is_first(is_first) {
         ticket = (u32 *)memory;
         aggregates = (Status<Carry> *)(ticket + 4);
         prefixes = aggregates + tiles;
     }
 
     // The first block serves.
-    __device__ u32 likely() const { return tiles == 1 ? NO_TILE : blockIdx.x - 1; }
+    __device__ u32 likely() const { return tiles == 1 || !is_first ? NO_TILE : blockIdx.x - 1; }
 
     __device__ Status<Carry> &prefix_of(u32 tile) const { return prefixes[u64(tile) * STRIDE]; }
 
     // By the whole block: draws a ticket. Ticket 0 makes the block the server, which returns false
-    // when all prefixes are published; ticket t is tile t - 1.
+    // when all prefixes are published; ticket t is tile t - 1. Behind the last tile it returns false, too.
     __device__ bool enter(Shared &shared, Maybe<Carry> init, u32 &tile) {
         if (tiles == 1) {
             tile = 0;
@@ -366,7 +371,7 @@ template <class Operator, u32 SERVERS, u32 SPREAD = 0> struct PrefixServer {
         }
         if (threadIdx.x == 0) {
             shared.ticket = add_relaxed(ticket, 1);
-            if (shared.ticket == tiles) *ticket = 0;
+            if (shared.ticket == last_ticket()) *ticket = 0;
         }
         // An earlier block may have left a mark in this shared memory.
         if (threadIdx.x < SERVERS) shared.upto[threadIdx.x].clear();
@@ -374,8 +379,10 @@ template <class Operator, u32 SERVERS, u32 SPREAD = 0> struct PrefixServer {
         tile = shared.ticket - 1;
         if (shared.ticket == 0) serve(shared, init);
         else pace(tile);
-        return shared.ticket != 0;
+        return shared.ticket != 0 && (!SEVERAL_TILES || tile < tiles);
     }
+    // The last ticket that is drawn. A block for each tile and the server draw one each.
+    __device__ u32 last_ticket() const { return has_fewer_blocks(tiles) ? tiles + gridDim.x - 1 : tiles; }
 
     // The server's loop. Warp w serves groups w, w + SERVERS, ... of 32 tiles, a tile a lane. A
     // tile is served as soon as all tiles before it have published, whether or not later tiles can

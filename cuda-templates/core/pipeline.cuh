@@ -281,7 +281,7 @@ template <class Walk, u32 WARPS> struct Stages<Walk, WARPS, 0> {
     __device__ typename Walk::Stage &of(const Walk &, u32 warp) { return stage[warp]; }
 };
 
-// The kernel body: a block is one tile. Warp 0 alone talks to the join; the other warps wait for
+// The kernel body: a block takes a tile. Warp 0 alone talks to the join; the other warps wait for
 // their prefixes at the barrier before `finish`.
 template <class Operator, class Walk, u32 WARPS, class Join> struct TilePipeline {
     typedef typename Operator::Carry Carry;
@@ -294,13 +294,14 @@ template <class Operator, class Walk, u32 WARPS, class Join> struct TilePipeline
         typename Join::Shared join;
     };
 
-    static __device__ void run(Shared &shared, Walk walk, Join join, Maybe<Carry> init) {
+    // Returns whether the block has had a tile.
+    static __device__ bool run(Shared &shared, Walk walk, Join join, Maybe<Carry> init) {
         u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, tile;
         // ---- prefetch: the grid's first blocks wait for their tickets together. Meanwhile their
         // likely tile comes into L2. Later blocks wait less for a ticket than a prefetch costs.
         u32 likely = join.likely();
         if (likely < FIRST_BLOCKS) walk.prefetch(u64(likely) * TILE + warp * SLICE, lane);
-        if (!join.enter(shared.join, init, tile)) return;
+        if (!join.enter(shared.join, init, tile)) return false;
         if (threadIdx.x == 0) shared.tile = tile;
         u64 first = u64(tile) * TILE + warp * SLICE;
         fold(shared, walk, first);
@@ -336,6 +337,7 @@ template <class Operator, class Walk, u32 WARPS, class Join> struct TilePipeline
         walk.finish(shared.stages.of(walk, warp), {shared.carry[warp], some || warp > 0},
                     u64(tile) * TILE + warp * SLICE, lane);
         if (warp == 0) join.retire(tile, lane);
+        return true;
     }
 
     // The first half alone: the tile's aggregate, to `aggregates` at the block's number.
@@ -373,8 +375,8 @@ struct Pipeline {
     typedef typename Tiles::Shared Shared;
     static constexpr u32 TILE = Tiles::TILE;
 
-    static __device__ void run(Shared &shared, Source source, Sink sink, Join join, Maybe<Carry> init, bool reverse) {
-        Tiles::run(shared, Walk(source, sink, reverse), join, init);
+    static __device__ bool run(Shared &shared, Source source, Sink sink, Join join, Maybe<Carry> init, bool reverse) {
+        return Tiles::run(shared, Walk(source, sink, reverse), join, init);
     }
     static __device__ void aggregate(Shared &shared, Source source, Sink sink, bool reverse, Carry *aggregates) {
         Tiles::aggregate(shared, Walk(source, sink, reverse), aggregates);

@@ -1,7 +1,7 @@
 // The default kernels of scan (`Strategy::PrefixServer`), which a build can embed: one for each
 // range of lengths. The unit defines `Operator`, and `RANGES` with the shape and the prefix spread
 // of each range. A scan is one launch whatever its length: one block serves the prefixes, the
-// others scan a tile each. A single tile needs neither server nor memory.
+// others scan a tile each, or with a length in memory one after the other. A single tile needs neither server nor memory.
 #pragma once
 #include "scan/scan.cuh"
 
@@ -19,7 +19,8 @@ template <u32 WARPS, u32 VECTORS> constexpr u32 resident() {
     constexpr u32 FITTING = (227 << 10) / (WARPS * WARP * VECTORS * sizeof(Vector) + (2 << 10));
     constexpr bool IS_PLAIN = sizeof(Element) == sizeof(Carry) && (sizeof(Carry) == 4 || sizeof(Carry) == 8);
     constexpr bool HAS_REGISTERS = FITTING * WARPS * WARP * 64 <= 65536;
-    if (IS_PLAIN && !by_states(Operator::Pairs())) return HAS_REGISTERS ? FITTING : 1;
+    constexpr u32 MOST = 65536 / (WARPS * WARP * 64); // without this bound a block that takes several tiles has more registers
+    if (IS_PLAIN && !by_states(Operator::Pairs())) return HAS_REGISTERS ? FITTING : SEVERAL_TILES ? MOST : 1;
 #endif
     return 0; // the compiler's own choice
 }
@@ -31,7 +32,8 @@ template <class Operator, u32 SERVERS, u32 SPREAD> struct DependentServer : Pref
     using Base::Base;
     __device__ bool enter(typename Base::Shared &shared, Maybe<typename Base::Carry> init, u32 &tile) {
         wait_for_launch_before();
-        launch_next();
+        // If all blocks run from the beginning the next launch begins as they end, and not as they begin.
+        if (!has_fewer_blocks(this->tiles)) launch_next();
         return Base::enter(shared, init, tile);
     }
 };
@@ -49,6 +51,8 @@ template <class Operator, u32 SERVERS, u32 SPREAD> struct DependentServer : Pref
         typedef DependentServer<Operator, WARPS, SPREAD> Join;                                                                   \
         AWAIT_LENGTH()                                                                                                           \
         CUT_TO_LENGTH(n, tiles, (ScanPipeline<Operator, Shape<WARPS, VECTORS>, Join>::TILE), )                                   \
-        scan_tiles<Operator, Shape<WARPS, VECTORS>>(in, out, n, init, flags, Join(memory, tiles));                               \
+        each_tile(n, tiles, [&](u64 n, u32 tiles, bool is_first) {                                                               \
+            return scan_tiles<Operator, Shape<WARPS, VECTORS>>(in, out, n, init, flags, Join(memory, tiles, is_first));          \
+        });                                                                                                                      \
     })
 RANGES(SCAN_KERNEL)

@@ -296,16 +296,16 @@ using ScanPipeline =
              typename ScanWalk<Operator, Shape, typename Operator::Pairs,
                                sizeof(Vector) % sizeof(typename Operator::Element) == 0>::Type>;
 
-// The kernel body: one tile a block. `init` has a meaning only with the flag INIT.
+// The kernel body: takes a tile, and returns whether there was one. `init` has a meaning only with the flag INIT.
 template <class Operator, class Shape, class Join>
-__device__ void scan_tiles(typename Operator::Element *in, typename Operator::Element *out, u64 n,
+__device__ bool scan_tiles(typename Operator::Element *in, typename Operator::Element *out, u64 n,
                            typename Operator::Carry init, u32 flags, Join join) {
     typedef ScanPipeline<Operator, Shape, Join> Scan;
     __shared__ typename Scan::Shared shared;
     bool reverse = flags & REVERSE;
     ScanSource<Operator> source{{in, n, reverse}};
     ScanSink<Operator> sink{{out, n, reverse}, bool(flags & EXCLUSIVE)};
-    Scan::run(shared, source, sink, join, {init, bool(flags & INIT)}, reverse);
+    return Scan::run(shared, source, sink, join, {init, bool(flags & INIT)}, reverse);
 }
 
 // The aggregate of each tile but the last, which no tile comes after: the grid has one block less

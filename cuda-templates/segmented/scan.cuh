@@ -13,9 +13,12 @@ __device__ inline void find_tiles(const Cut &cut, u64 n, u32 flags, u32 items, u
     u32 lane = threadIdx.x % WARP, tile = (blockIdx.x * blockDim.x + threadIdx.x) / WARP;
     launch_next();
     if (tile >= tiles) return;
-    i64 begin = begin_of_tile(u64(tile) * items, items, n, flags & REVERSE);
-    u64 first = offsets_before(cut, u64(max(begin, i64(0))), n, lane);
-    if (lane == 0) offsets[tile] = first;
+    do {
+        i64 begin = begin_of_tile(u64(tile) * items, items, n, flags & REVERSE);
+        u64 first = offsets_before(cut, u64(max(begin, i64(0))), n, lane);
+        if (lane == 0) offsets[tile] = first;
+        tile += gridDim.x * (blockDim.x / WARP);
+    } while (SEVERAL_TILES && tile < tiles);
 }
 
 // The walk of a tile's warp. The block makes the head flags of the whole tile.
@@ -62,9 +65,9 @@ struct SegmentedScanWalk : SegmentedWalk<Operator, Shape, Shape::WARPS> {
     }
 };
 
-// The kernel body: one tile a block. `init` has a meaning only with the flag INIT.
+// The kernel body: takes a tile, and returns whether there was one. `init` has a meaning only with the flag INIT.
 template <class Operator, class Shape, bool SEARCHES, class Join>
-__device__ void segmented_scan_tiles(typename Operator::Element *in, typename Operator::Element *out, u64 n,
+__device__ bool segmented_scan_tiles(typename Operator::Element *in, typename Operator::Element *out, u64 n,
                                      typename Operator::Carry init, u32 flags, const Cut &cut, const u64 *tile_offsets,
                                      Join join) {
     typedef SegmentedScanWalk<Operator, Shape, SEARCHES> Walk;
@@ -75,5 +78,5 @@ __device__ void segmented_scan_tiles(typename Operator::Element *in, typename Op
     typename Walk::Base base({in, n, reverse}, {out, n, reverse}, flags & EXCLUSIVE, {init, bool(flags & INIT)}, cut,
                              heads, threadIdx.x / WARP);
     // The first item is a head: no prefix comes before it.
-    Tiles::run(shared, Walk(base, tile_offsets), join, {{}, false});
+    return Tiles::run(shared, Walk(base, tile_offsets), join, {{}, false});
 }

@@ -5,14 +5,21 @@
 #include "segmented/scan.cuh"
 #include "segmented/short.cuh"
 
+// Warps that the registers of a multiprocessor must have room for. A kernel whose blocks take several tiles would take
+// more registers, so the number of its blocks is rounded up.
+template <u32 WARPS> constexpr u32 resident_warps() { return SEVERAL_TILES ? 28 + WARPS - 1 : 28; }
+
 #define SEGMENTED_SCAN_KERNEL(RANGE, WARPS, VECTORS, SPREAD)                                                                     \
-    DEFINE_KERNEL(segmented_scan_##RANGE, extern "C" __global__ void __launch_bounds__(WARPS * WARP, fitting<Carry, WARPS, 28>())\
+    DEFINE_KERNEL(segmented_scan_##RANGE, extern "C" __global__ void                                                             \
+        __launch_bounds__(WARPS * WARP, fitting<Carry, WARPS, resident_warps<WARPS>()>())                                        \
         segmented_scan_##RANGE(Element *in, Element *out, u64 n, Carry init, u32 flags, const Cut cut, const u64 *tile_offsets,  \
                                void *memory, u32 tiles AND_LENGTH) {                                                             \
         typedef PrefixServer<Headed<Operator>, WARPS, SPREAD> Join;                                                              \
         CUT_TO_LENGTH(n, tiles, (SegmentedScanWalk<Operator, Shape<WARPS, VECTORS>, RANGE == 0>::TILE), )                        \
-        segmented_scan_tiles<Operator, Shape<WARPS, VECTORS>, RANGE == 0>(in, out, n, init, flags, cut, tile_offsets,           \
-                                                                          Join(memory, tiles));                                   \
+        each_tile(n, tiles, [&](u64 n, u32 tiles, bool is_first) {                                                               \
+            return segmented_scan_tiles<Operator, Shape<WARPS, VECTORS>, RANGE == 0>(                                            \
+                in, out, n, init, flags, cut, tile_offsets, Join(memory, tiles, is_first));                                      \
+        });                                                                                                                      \
     })
 RANGES(SEGMENTED_SCAN_KERNEL)
 

@@ -459,6 +459,17 @@ impl Kernels {
         let blocks = blocks as usize * self.machine.multiprocessors;
         Ok(*function.at_once.get_or_init(|| blocks))
     }
+
+    /// The grid of a kernel of a length in memory whose blocks take tiles until none is left: `blocks`, or fewer if fewer
+    /// run at once.
+    ///
+    /// # Errors
+    /// Those of `blocks_at_once`.
+    pub(crate) fn resident(&self, index: usize, blocks: u32, threads: u32) -> Result<u32, Error> {
+        // A prefix server needs a second block.
+        let most = |at_once: usize| u32::try_from(at_once.max(2)).unwrap_or(u32::MAX);
+        Ok(blocks.min(most(self.blocks_at_once(index, threads as usize)?)))
+    }
 }
 
 impl Drop for Kernels {

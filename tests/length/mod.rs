@@ -411,6 +411,42 @@ fn sanitize() {
     }
 }
 
+/// Scans of more tiles than the device runs blocks, one after the other in one memory: whatever the number is, the words
+/// are in order for the next.
+#[test]
+fn more_tiles_than_blocks() {
+    let stream = or_skip!(stream());
+    let (mut rng, mut workspace) = (Rng::new(), Workspace::new(&stream));
+    for most in [6 << 20, 20 << 20].map(|most| most + rng.below(1000)) {
+        let x: Vec<u32> = any(&mut rng, most);
+        let mut ends = vec![0_u32];
+        while (ends[ends.len() - 1] as usize) < most {
+            ends.push((ends[ends.len() - 1] + rng.below(200) as u32).min(most as u32));
+        }
+        let (from, mut into) = (stream.clone_htod(&x).unwrap(), stream.alloc_zeros::<u32>(most).unwrap());
+        let offsets = stream.clone_htod(&ends).unwrap();
+        let few = most / 64;
+        for n in [most, rng.below(most), 1, few, most - 1, 0, few, most] {
+            let count = stream.clone_htod(&[n as u64]).unwrap();
+            let mut sums = x[..n].to_vec();
+            (1..n).for_each(|i| sums[i] = sums[i].wrapping_add(sums[i - 1]));
+            scan::<Sum, u32>().workspace(&mut workspace).len(&count).run_into(&from, &mut into).unwrap();
+            assert_same(&stream.clone_dtoh(&into).unwrap()[..n], &sums, &(n, most));
+
+            let before = |i: u32| if i == 0 { 0 } else { sums[i as usize - 1] };
+            let mut by_segment = sums.clone();
+            for pair in ends.windows(2).take_while(|pair| (pair[0] as usize) < n) {
+                for i in pair[0] as usize..n.min(pair[1] as usize) {
+                    by_segment[i] = sums[i].wrapping_sub(before(pair[0]));
+                }
+            }
+            let by_offsets = scan::<Sum, u32>().segments(&offsets).workspace(&mut workspace).len(&count);
+            by_offsets.run_into(&from, &mut into).unwrap();
+            assert_same(&stream.clone_dtoh(&into).unwrap()[..n], &by_segment, &("by segment", n, most));
+        }
+    }
+}
+
 /// A chain without the host, in one graph: what a compaction has selected is scanned,
 /// reduced and sorted.
 #[test]

@@ -216,14 +216,15 @@ impl<C: Zeroable + Copy> Arguments<C> {
             let server = plan.program.join == Join::PrefixServer && tiles > 1;
             let arguments = [p(&input), p(&output), p(&n), p(&init), p(&own), p(&words), p(&tiles), opt(&length)];
             let arguments = present(&arguments);
-            let blocks = plan.tiles + usize::from(server);
+            let mut blocks = plan.tiles as u32 + u32::from(server);
+            if length.is_some() {
+                blocks = kernels.resident(plan.kernel, blocks, plan.threads)?;
+            }
             if plan.program == BUILT_IN {
                 // SAFETY: as of all launches; the kernel waits for the launch before, before it reads anything.
-                return unsafe {
-                    kernels.launch_dependent(plan.kernel, blocks as u32, plan.threads, 0, stream, arguments)
-                };
+                return unsafe { kernels.launch_dependent(plan.kernel, blocks, plan.threads, 0, stream, arguments) };
             }
-            return launch(plan.kernel, blocks, arguments);
+            return launch(plan.kernel, blocks as usize, arguments);
         }
 
         // ---- hierarchical, upwards: aggregates of aggregates

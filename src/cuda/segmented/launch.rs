@@ -28,7 +28,7 @@ impl<C: Element> Arguments<C> {
         stream: CUstream,
     ) -> Result<(), Error> {
         let Arguments { input, output, n, length, first, reverse, words, scratch, .. } = *self;
-        let SegmentedPlan { kernel, threads, blocks, tiles, tile, .. } = *plan;
+        let SegmentedPlan { kernel, threads, mut blocks, tiles, tile, .. } = *plan;
         let flags = self.flags();
         // The kernel of short inputs reads items of other tiles, which must not be overwritten.
         let short_blocks = cut.short_blocks(n, plan.short).filter(|&blocks| blocks == 1 || input != output);
@@ -52,7 +52,10 @@ impl<C: Element> Arguments<C> {
         }
         if searched {
             let arguments = [p(&cut), p(&n), p(&flags), p(&tile), p(&tiles), p(&tile_offsets), opt(&length)];
-            let blocks = tiles.div_ceil(FIND_THREADS / 32);
+            let mut blocks = tiles.div_ceil(FIND_THREADS / 32);
+            if length.is_some() {
+                blocks = kernels.resident(FIND, blocks, FIND_THREADS)?;
+            }
             // SAFETY: the arguments are those of the kernel in segmented/scan_kernels.cuh; the
             // caller vouches for the rest.
             unsafe { kernels.launch(FIND, blocks, FIND_THREADS, stream, present(&arguments))? };
@@ -70,6 +73,9 @@ impl<C: Element> Arguments<C> {
             opt(&length),
         ];
         let arguments = present(&arguments);
+        if length.is_some() {
+            blocks = kernels.resident(kernel, blocks, threads)?;
+        }
         // SAFETY: as above. After the search the kernel waits for it where it reads what was found; what
         // came before, the number of items too, has ended when the search begins. Without items neither kernel
         // uses memory.

@@ -45,7 +45,7 @@ pub(super) const OF_SERVER: &[Guard] = &[
     Guard {
         name: "the last ticket puts the counter back",
         pause: NEVER,
-        without: once("if (shared.ticket == tiles) *ticket = 0;", ""),
+        without: once("if (shared.ticket == last_ticket()) *ticket = 0;", ""),
         fails: &[Memory, Results],
     },
     Guard {
