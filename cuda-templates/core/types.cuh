@@ -459,8 +459,8 @@ __device__ inline void store_from_shared(Vector *to, const Vector *from, u32 byt
                      "r"(u32(__cvta_generic_to_shared(from))), "r"(bytes)
                      : "memory");
         asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-        // When the block ends, its shared memory belongs to another block. So the lane waits until
-        // the copy has read it.
+        // After it the shared memory belongs to the block's next tile, or to another block. So the lane
+        // waits until the copy has read it.
         asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
     }
 #endif
