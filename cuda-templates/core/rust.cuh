@@ -53,9 +53,6 @@ template <class T> constexpr bool IS_NUMBER = IS_INTEGER<T> || KIND<T> == FLOAT 
 template <class A, class B> constexpr bool IS_SAME = false;
 template <class A> inline constexpr bool IS_SAME<A, A> = true;
 
-template <bool CONDITION, class A, class B> struct IfElse { typedef A Type; };
-template <class A, class B> struct IfElse<false, A, B> { typedef B Type; };
-
 // The type `T`, not deduced from this argument.
 template <class T> using NonDeduced = typename IfElse<true, T, T>::Type;
 

@@ -36,6 +36,10 @@ constexpr u32 ALL_LANES = 0xffffffffu;
 // 16 bytes, the widest access of one thread.
 struct alignas(16) Vector { u32 word[4]; };
 
+// The type A or B.
+template <bool CONDITION, class A, class B> struct IfElse { typedef A Type; };
+template <class A, class B> struct IfElse<false, A, B> { typedef B Type; };
+
 // ---- 16-bit floats ------------------------------------------------------------------------------
 
 struct f16 { u16 bits; };

@@ -158,16 +158,12 @@ __device__ inline u64 each_offset(const Cut &cut, u64 j, u64 end, u64 n, u32 lan
 
 // ---- head flags ---------------------------------------------------------------------------------
 
-// The integer type of flags of a group.
-template <bool IS_WIDE> struct FlagsOf { typedef u8 Type; };
-template <> struct FlagsOf<true> { typedef u16 Type; };
-
 // The flags of ITEMS consecutive items from `begin` on: whether each item begins a segment. Items
 // lie in groups of GROUP, and bit j of a group's flags is that of its item j. Item n has a flag: it
 // begins a segment that has no items. The flags of items past it mean nothing. WARPS warps fill the
 // flags: one alone, or all of a block.
 template <u32 ITEMS, u32 GROUP, u32 WARPS> struct Heads {
-    typedef typename FlagsOf<(GROUP > 8)>::Type Flags;
+    typedef typename IfElse<(GROUP > 8), u16, u8>::Type Flags; // of a group
     static constexpr u32 GROUPS = ITEMS / GROUP, OWN = GROUPS / WARPS, OWN_ITEMS = OWN * GROUP; // of a warp
     static constexpr u32 WORDS = GROUPS * sizeof(Flags) / sizeof(u32);
     static_assert(OWN % WARP == 0, "every lane has equally many groups");

@@ -101,9 +101,7 @@ template <class Operator, class Shape> struct RunReduceWalk : SegmentedWalk<Oper
     // What a lane keeps of a result until those of all lanes are side by side: its carry, if that has an item's size.
     // Then the fold up to the lane's first head lies in the first place, and takes no register.
     static constexpr bool KEEPS_CARRIES = sizeof(Carry) == sizeof(Element);
-    template <bool IS_CARRY, class Element_> struct ResultOf { typedef Carry Type; };
-    template <class Element_> struct ResultOf<false, Element_> { typedef Element_ Type; };
-    typedef typename ResultOf<KEEPS_CARRIES, Element>::Type Result;
+    typedef typename IfElse<KEEPS_CARRIES, Carry, Element>::Type Result;
     static __device__ Result result_of(Carry carry) {
         if constexpr (KEEPS_CARRIES) return carry;
         else return Operator::lower(carry);

@@ -466,9 +466,8 @@ impl Kernels {
     /// # Errors
     /// Those of `blocks_at_once`.
     pub(crate) fn resident(&self, index: usize, blocks: u32, threads: u32) -> Result<u32, Error> {
-        // A prefix server needs a second block.
-        let most = |at_once: usize| u32::try_from(at_once.max(2)).unwrap_or(u32::MAX);
-        Ok(blocks.min(most(self.blocks_at_once(index, threads as usize)?)))
+        let at_once = self.blocks_at_once(index, threads as usize)?.max(2); // a prefix server needs a second block
+        Ok((blocks as usize).min(at_once) as u32)
     }
 }
 
