@@ -1,41 +1,42 @@
-// Reduce by segment where some lanes, a warp or a block fold a segment alone.
-//
-//   fold    each warp folds its part of a segment: the whole one, or one of up to EACH_WARPS parts
-//   block   the parts of a segment are joined in order                    one barrier, if a segment has several
-//
-// Of short rows a warp copies several at once, and some adjacent lanes fold one (`fold_short`).
+// Segments that some lanes, a warp or a block take whole: which ones a block takes, and the fold of one.
 //
 // Blocks take segments in order, so what the grid reads at one time lies together. Rows, and inputs without pieces,
-// need no flags, no search and no ticket, so their time is that of reading the items.
+// need no flags, no search and no ticket, so their time is that of going over the items.
 //
-// By offsets a segment may be longer than others. One that is *wide*, too long for its warps, is folded by all warps
-// of its block. One that is *long*, longer than a piece of the input, is left to blocks of their own, one a piece:
-//
-//   piece   the block searches the segments of the piece's first and last item, and folds what it has of long ones
-//   grid    the block whose piece is done last joins them, if there are any                  one ticket a piece
+// By offsets a segment may be longer than others. One that is *wide*, too long for its warps, is taken by all warps
+// of its block. One that is *long*, longer than a piece of the input, is left to blocks of their own, one a piece.
+// Such a block searches the segments of the piece's first and last item: a long segment has one of them.
 #pragma once
 #include "segmented/chunk.cuh"
-#include "segmented/share.cuh"
+#include "segmented/heads.cuh"
 
-template <class Operator, u32 CHUNK> struct EachReduction : WarpChunk<Operator, CHUNK> {
+// Adjacent items between two offsets; or none, with the number NONE. Segment j ends at offset j: offset 0 ends the
+// items before the first segment, and the items behind the last offset have the greatest number.
+//
+// By offsets the items and the segments are so few that 32 bits count them, which saves registers.
+#ifdef CUT_KIND
+typedef IfElse<CUT_KIND == ROWS, u64, u32>::Type Position;
+#else
+typedef u64 Position;
+#endif
+struct Segment {
+    static constexpr Position NONE = ~Position(0);
+    Position number, begin, end;
+    __device__ Position count() const { return begin < end ? end - begin : 0; } // offsets may be in no order
+};
+
+// OUTSIDE: whether the items before the first offset and behind the last one are segments too.
+template <class Operator, u32 CHUNK, bool OUTSIDE> struct Each : WarpChunk<Operator, CHUNK> {
     typedef WarpChunk<Operator, CHUNK> Chunk;
-    typedef typename Headed<Operator>::Carry HeadedCarry;
-    typedef ::Share<Operator> Share;
     using Chunk::lane, Chunk::OWN, Chunk::warp;
     using typename Chunk::Carry;
     using typename Chunk::Element;
     using typename Chunk::Unit;
 
-    // A segment and its items; or none, with the number NONE.
-    static constexpr u64 NONE = Share::NONE;
-    struct Segment { u64 number, begin, end; };
-
     struct Shared {
         Unit stage[EACH_WARPS][WARP * Chunk::UNITS];
-        Carry carry[EACH_WARPS]; // each warp's fold
-        HeadedCarry headed[EACH_WARPS];
+        Carry carry[2][EACH_WARPS]; // each warp's fold
         Segment segment[EACH_WARPS]; // wide ones, or long ones of a piece's first and last item
-        bool is_last; // whether the block's piece was done last, and some piece has items of a long segment
     };
 
     Shared &shared;
@@ -44,108 +45,65 @@ template <class Operator, u32 CHUNK> struct EachReduction : WarpChunk<Operator, 
     const EachShares &by;
     Maybe<Carry> init; // is combined before each segment's first item
 
-    __device__ EachReduction(Shared &shared, const Element *in, u64 n, const Cut &cut, const EachShares &by,
-                             Maybe<Carry> init)
+    __device__ Each(Shared &shared, const Element *in, u64 n, const Cut &cut, const EachShares &by, Maybe<Carry> init)
         : Chunk(in), shared(shared), n(n), cut(cut), by(by), init(init) {}
 
-    // The kernel body. `empty` is the result of an empty segment. `ticket` is zero before and after the launch;
-    // `shares` has room for one share a piece.
-    __device__ void run(Element empty, Element *out, u32 *ticket, Share *shares) const {
-        u32 block = blockIdx.x;
-        if (kind_of(cut) == ROWS) {
-            if (by.lanes > 0) return fold_short(out);
-        } else if (has_pieces()) {
+  protected:
+    __device__ u32 warps() const { return blockDim.x / WARP; } // of the block
+
+    // By the block, which takes a piece or some segments. Calls
+    // - `take_piece(number)` with a piece: `number` is its place in the grid;
+    // - else `take(segment, count, is_wide)` by the warps of a segment: no items if it is wide, no segment if it is long;
+    // - then `take_wide(segment)` by the block, for each that is wide.
+    // One call for two of these would take registers from the common way, and so would an outlined one.
+    template <class TakePiece, class Take, class TakeWide>
+    __device__ void run(const TakePiece &take_piece, const Take &take, const TakeWide &take_wide) const {
+        u32 block = blockIdx.x, parts = by.parts;
+        bool has_pieces = kind_of(cut) != ROWS && by.pieces > 0;
+        if (has_pieces) {
             // Pieces come between the other blocks, as a piece without a long segment only waits for its search.
             u32 turn = gridDim.x / by.pieces, before = min((block + turn - 1) / turn, by.pieces);
-            if (block % turn == 0 && block / turn < by.pieces) return run_piece(block / turn, out, ticket, shares);
+            if (block % turn == 0 && block / turn < by.pieces) return take_piece(block / turn);
             block -= before;
         }
-        u32 warps = blockDim.x / WARP, part = 0;
-        Segment own = {u64(block) * warps + warp, 0, 0};
-        if (by.parts > 1) part = warp % by.parts, own.number = u64(block) * (warps / by.parts) + warp / by.parts;
-        if (own.number < cut.segments) read_bounds(own);
-        else own.number = NONE;
-        u64 count = own.begin < own.end && own.end <= n ? own.end - own.begin : 0; // else empty, or not in order
-        if (has_pieces() && count > by.piece) own.number = NONE, count = 0;
-        bool is_wide = kind_of(cut) != ROWS && by.parts < warps && count > by.wide;
-        Carry all = fold_by(by.parts, own.begin, is_wide ? 0 : u32(count));
-        if (own.number != NONE && !is_wide && part == 0 && lane == 0)
-            out[own.number] = count == 0 ? empty : Operator::lower(begun(all));
-        if (kind_of(cut) == ROWS || by.parts == warps) return;
-
-        // ---- wide segments
-        if (!__syncthreads_or(is_wide)) return;
-        if (!is_wide || part > 0) own.number = NONE;
-        if (lane == 0) shared.segment[warp] = own;
-        for (u32 w = 0; w < warps; w++) {
-            __syncthreads(); // the segments are there, and the folds of the one before have been read
+        Segment of = segment(lowest() + Position(block) * (warps() / parts) + warp / parts);
+        Position count = of.count();
+        if (has_pieces && count > by.piece) of.number = Segment::NONE, count = 0;
+        bool is_wide = kind_of(cut) != ROWS && parts < warps() && count > by.wide;
+        take(of, is_wide ? 0 : u32(count), is_wide);
+        if (kind_of(cut) == ROWS || parts == warps() || !__syncthreads_or(is_wide)) return;
+        if (!is_wide) of.number = Segment::NONE;
+        if (lane == 0) shared.segment[warp] = of;
+        for (u32 w = 0; w < warps(); w += parts) {
+            __syncthreads(); // the segments are there, and what the one before left in shared memory has been read
             Segment wide = shared.segment[w];
-            if (wide.number == NONE) continue;
-            all = fold_by(warps, wide.begin, u32(wide.end - wide.begin));
-            if (threadIdx.x == 0) out[wide.number] = Operator::lower(begun(all));
+            if (wide.number != Segment::NONE) take_wide(wide);
         }
     }
 
-  private:
-    __device__ bool has_pieces() const { return kind_of(cut) != ROWS && by.pieces > 0; }
-
-    // Reads where a segment begins and ends.
-    __device__ void read_bounds(Segment &of) const {
-        with_offsets(cut, [&](auto offsets) {
-            of.begin = offsets[of.number];
-            of.end = offsets[of.number + 1];
-            return u64(0);
-        });
-    }
-
-    // ---- pieces
-
-    // By the block: what a piece has of long segments.
-    __device__ void run_piece(u32 piece, Element *out, u32 *ticket, Share *shares) const {
-        u64 first = u64(piece) * by.piece, end = min(first + by.piece, n);
+    // What a piece has of long segments: of one that has its first item, and of one that begins behind that.
+    struct Piece {
+        Position first, end;
+        Segment head, tail;
+        __device__ bool has_head() const { return head.number != Segment::NONE; }
+        __device__ bool has_tail() const { return tail.number != Segment::NONE && tail.number != head.number; }
+    };
+    // By the block.
+    __device__ Piece find(u32 piece) const {
+        Position first = piece * by.piece, end = Position(min(u64(first) + by.piece, n));
         if (warp < 2) {
-            u64 item = warp == 0 ? first : end - 1, behind = first < end ? offsets_before(cut, item + 1, n, lane) : 0;
-            Segment own = {behind - 1, 0, 0};
-            if (behind > 0 && behind <= cut.segments) read_bounds(own);
-            bool has_item = own.begin <= item && item < own.end &&
-                            own.end <= n; // false in a gap, or by offsets in no order
-            if (!has_item || own.end - own.begin <= by.piece) own.number = NONE;
-            if (lane == 0) shared.segment[warp] = own;
+            Position item = warp == 0 ? first : end - 1;
+            Segment of = {Segment::NONE, 0, 0};
+            if (first < end) of = segment(Position(offsets_before(cut, u64(item) + 1, n, lane)));
+            bool has_item = of.begin <= item && item < of.end; // not so by offsets in no order
+            if (!has_item || of.count() <= by.piece) of.number = Segment::NONE;
+            if (lane == 0) shared.segment[warp] = of;
         }
         __syncthreads();
-        Segment head = shared.segment[0], tail = shared.segment[1];
-        bool has_head = head.number != NONE, has_tail = tail.number != NONE && tail.number != head.number;
-        Carry of_head = Carry(), of_tail = Carry();
-        if (has_head) of_head = fold_by(blockDim.x / WARP, first, u32(min(head.end, end) - first));
-        if (has_tail) {
-            __syncthreads(); // the first warp has read the folds of the others
-            u64 begin = max(tail.begin, first);
-            of_tail = fold_by(blockDim.x / WARP, begin, u32(end - begin));
-        }
-        if (threadIdx.x == 0) {
-            Share share = {{Carry(), 1}, NONE, {Carry(), false}};
-            if (has_head && head.begin < first) share.aggregate = {of_head, 0};
-            else if (has_head) share.aggregate = {begun(of_head), 1};
-            // A long segment does not fit a piece, so one that ends here began before.
-            if (has_head && head.end <= end) share.closed = head.number, share.last = {of_head, true};
-            if (has_tail) share.aggregate = {begun(of_tail), 1};
-            shares[piece] = share;
-            // The ticket counts the pieces, and above them those with items of a long segment.
-            // Release: the share comes before the ticket. Acquire: the threads of the last block read every share
-            // after its ticket, and after the barrier.
-            u32 more = has_head || has_tail ? LONG_PIECE + 1 : 1;
-            u32 done = add_acquire_release(ticket, more) + more;
-            shared.is_last = done % LONG_PIECE == by.pieces && done >= LONG_PIECE;
-            if (done % LONG_PIECE == by.pieces) *ticket = 0;
-        }
-        __syncthreads();
-        if (shared.is_last) close_all<Operator>(shared.headed, blockDim.x, by.pieces, shares, out);
+        return {first, end, shared.segment[0], shared.segment[1]};
     }
-    static constexpr u32 LONG_PIECE = 1 << 16;
 
     // ---- the fold
-
-    __device__ Carry begun(Carry all) const { return after<Operator>(init, all); }
 
     // By so many adjacent warps: the fold of `count` items from `begin` on, if there are any, in lane 0 of the first
     // warp. With more than one it is a barrier of the block. A part is some whole lines.
@@ -157,11 +115,31 @@ template <class Operator, u32 CHUNK> struct EachReduction : WarpChunk<Operator, 
         Carry all = Carry();
         if (first < count) all = fold(shared.stage[warp], begin + first, min(each, count - first));
         if (warps == 1) return all;
-        if (lane == 0) shared.carry[warp] = all;
+        Carry *carry = shared.carry[0];
+        if (lane == 0) carry[warp] = all;
         __syncthreads();
         if (part > 0 || count == 0) return Carry();
         u32 with_items = (count + each - 1) / each;
-        return warp_fold<Operator>(shared.carry[warp + min(lane, with_items - 1)], lane, with_items);
+        return warp_fold<Operator>(carry[warp + min(lane, with_items - 1)], lane, with_items);
+    }
+
+  private:
+    // The numbers of the segments.
+    __device__ Position lowest() const { return has_outside() ? 0 : 1; }
+    __device__ Position highest() const { return Position(has_outside() ? cut.segments + 1 : cut.segments); }
+    __device__ bool has_outside() const { return OUTSIDE && kind_of(cut) != ROWS; }
+
+    // The items up to offset `number`, from the one before it on, if that is a segment. Offsets past the items count as
+    // `n`.
+    __device__ Segment segment(Position number) const {
+        if (number < lowest() || number > highest()) return {Segment::NONE, 0, 0};
+        Segment of = {number, 0, Position(n)};
+        with_offsets(cut, [&](auto offsets) {
+            if (number > 0) of.begin = Position(min(u64(offsets[number - 1]), n));
+            if (number <= cut.segments) of.end = Position(min(u64(offsets[number]), n));
+            return u64(0);
+        });
+        return of;
     }
 
     // By one warp: the fold of `count` items from `begin` on, at least one, in lane 0. The grouping depends on both,
@@ -177,21 +155,5 @@ template <class Operator, u32 CHUNK> struct EachReduction : WarpChunk<Operator, 
             upto = at > 0 && lane == 0 ? Operator::combine(upto, all) : all; // other lanes may have no items
         }
         return upto;
-    }
-
-    // Short rows: a warp takes `of_warp` of them, and `lanes` adjacent lanes one.
-    __device__ void fold_short(Element *out) const {
-        Unit *stage = shared.stage[warp];
-        u32 columns = u32(cut.columns), lanes = by.lanes;
-        u64 row = (u64(blockIdx.x) * EACH_WARPS + warp) * by.of_warp, begin = row * columns;
-        if (row >= cut.segments) return;
-        u32 count = u32(min(cut.segments - row, u64(by.of_warp))) * columns, lead = this->load(stage, begin, count);
-        this->each_row(stage, lead, count, columns, lanes, [&](u32 k, auto *own, u32 parts, u32 with_items) {
-            u32 part = lane % lanes, of_row = __popc((with_items >> (lane - part)) & (~0u >> (WARP - lanes)));
-            Carry all = Chunk::folded(
-                [&](auto first, auto next) { Chunk::template each_of<false>(own, parts, first, next); });
-            all = warp_fold<Operator>(all, part, of_row, lanes);
-            if (part == 0 && parts > 0) out[row + k] = Operator::lower(begun(all));
-        });
     }
 };

@@ -25,20 +25,6 @@ struct RowOffsets {
     __device__ u64 operator[](u64 j) const { return j * columns; }
 };
 
-// Of an array. With a length on the device those past `n` count as `n`.
-#ifdef LENGTH_ON_DEVICE
-template <class Offset> struct CutOffsets {
-    const Offset *offsets;
-    u64 n;
-    __device__ u64 operator[](u64 j) const { return min(u64(offsets[j]), n); }
-};
-template <class Offset> __device__ inline CutOffsets<Offset> array_of(const Cut &cut) {
-    return {(const Offset *)cut.memory, cut.columns};
-}
-#else
-template <class Offset> __device__ inline const Offset *array_of(const Cut &cut) { return (const Offset *)cut.memory; }
-#endif
-
 // Whether the segmentation has offsets. Otherwise it has a head flag for each item.
 __device__ inline bool has_offsets(const Cut &cut) { return kind_of(cut) <= OFFSETS_64; }
 
@@ -46,15 +32,24 @@ __device__ inline bool has_offsets(const Cut &cut) { return kind_of(cut) <= OFFS
 // loads it would make each of them wait for the one before.
 template <class Use> __device__ inline u64 with_offsets(const Cut &cut, const Use &use) {
     if (kind_of(cut) == ROWS) return use(RowOffsets{cut.columns});
-    return kind_of(cut) == OFFSETS_32 ? use(array_of<u32>(cut)) : use(array_of<u64>(cut));
+    return kind_of(cut) == OFFSETS_32 ? use((const u32 *)cut.memory) : use((const u64 *)cut.memory);
 }
 
 // Behind all offsets.
 constexpr u64 NO_OFFSET = ~u64(0);
 
-// Offset j, or NO_OFFSET if there is none.
-__device__ inline u64 offset(const Cut &cut, u64 j) {
-    return j > cut.segments ? NO_OFFSET : with_offsets(cut, [=](auto offsets) { return u64(offsets[j]); });
+// What an offset of a reduction counts as at most: with a length on the device those past `n` count as `n`. A scan needs
+// no such cut, as it knows where segments begin and not where they end.
+#ifdef LENGTH_ON_DEVICE
+__device__ inline u64 greatest_offset(u64 n) { return n; }
+#else
+__device__ inline u64 greatest_offset(u64) { return NO_OFFSET; }
+#endif
+
+// Offset j, at most `greatest`; or NO_OFFSET if there is none.
+__device__ inline u64 offset(const Cut &cut, u64 j, u64 greatest) {
+    if (j > cut.segments) return NO_OFFSET;
+    return min(with_offsets(cut, [=](auto offsets) { return u64(offsets[j]); }), greatest);
 }
 
 // The number of rows' offsets before the first one that is `item` or more.
@@ -121,18 +116,20 @@ __device__ inline u64 offsets_before(const Cut &cut, u64 item, u64 n, u32 lane) 
 // Offsets that are equal over many rows belong to empty segments. A search goes on behind them, and
 // `skipped(j, end)` is called with their numbers. So the steps are limited by the items, however
 // many empty segments lie between two of them. Each of several warps skips its own 128 of a round.
+//
+// An offset past `greatest` counts as that; only the last one may be.
 template <u32 WARPS, class Use, class Skipped>
 __device__ inline u64 each_offset(const Cut &cut, u64 j, u64 end, u64 n, u32 lane, const Use &use,
-                                  const Skipped &skipped) {
+                                  const Skipped &skipped, u64 greatest = NO_OFFSET) {
     constexpr u32 ALL = OFFSETS_AT_ONCE * WARPS;
     return with_offsets(cut, [&](auto offsets) {
         while (true) {
             u64 own[ROWS_AT_ONCE], last = 0; // the one before the row
-            if (j > 0 && j <= cut.segments + 1) last = offsets[j - 1];
+            if (j > 0 && j <= cut.segments + 1) last = min(u64(offsets[j - 1]), greatest);
 #pragma unroll
             for (u32 r = 0; r < ROWS_AT_ONCE; r++) {
                 own[r] = NO_OFFSET;
-                if (j + r * WARP + lane <= cut.segments) own[r] = offsets[j + r * WARP + lane];
+                if (j + r * WARP + lane <= cut.segments) own[r] = min(u64(offsets[j + r * WARP + lane]), greatest);
             }
             u64 first = __shfl_sync(ALL_LANES, own[0], 0);
 #pragma unroll

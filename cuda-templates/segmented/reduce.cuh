@@ -79,7 +79,7 @@ template <class Operator, class Shape> struct SegmentedReduction {
         if (first >= end) return share;
 
         // The first offset that is `at` or more: its number, and the item at which it lies.
-        u64 next = offsets_before(cut, first, n, lane), boundary = offset(cut, next);
+        u64 next = offsets_before(cut, first, n, lane), boundary = offset(cut, next, greatest_offset(n));
         bool open = first > 0; // whether the segment at the stretch's beginning has not ended
         for (u64 at = first; at < end; at += SLICE) {
             HeadedCarry all;
@@ -111,7 +111,7 @@ template <class Operator, class Shape> struct SegmentedReduction {
                 walk.put(stage, at > first ? share.aggregate : all, lane);
                 __syncwarp();
                 next = write_results(walk, stage, share.aggregate.value, next, at, most, first, empty, lane);
-                boundary = offset(cut, next);
+                boundary = offset(cut, next, greatest_offset(n));
                 __syncwarp(); // every lane has read the slice that the next one overwrites
             }
             share.aggregate = at > first ? Headed<Operator>::combine(share.aggregate, all) : all;
@@ -144,7 +144,8 @@ template <class Operator, class Shape> struct SegmentedReduction {
             },
             [&](u64 j, u64 behind) {
                 for (u64 k = j + lane; k < behind; k += WARP) out[k - 1] = empty;
-            });
+            },
+            greatest_offset(walk.in.n));
     }
 
     // By one warp: joins the shares of the block's first `warps` warps, and writes the results of

@@ -1,7 +1,7 @@
 // The kernels of reduce by segment: one for each range of lengths, as in reduce/kernels.cuh, that of short inputs, and
 // the one whose warps or blocks take whole segments.
 #pragma once
-#include "segmented/each.cuh"
+#include "segmented/each_reduce.cuh"
 #include "segmented/reduce.cuh"
 #include "segmented/short.cuh"
 
@@ -16,7 +16,6 @@ __device__ inline void cut_segments(Cut &cut, u64 n, u64 most, Element empty, El
         cut.segments = n / cut.columns;
         return;
     }
-    cut.columns = n; // greater offsets count as n
     if (n == most && n > 0) return;
     __shared__ u64 with_items;
     if (threadIdx.x < WARP) {
@@ -67,7 +66,6 @@ segmented_reduce_each(Element *in, u64 n, EachShares by, Carry init, u32 has_ini
 #ifdef LENGTH_ON_DEVICE
     n = upto_length(n, length);
     if (kind_of(cut) == ROWS) cut.segments = n / cut.columns;
-    else cut.columns = n; // greater offsets count as n
 #endif
     Kernel(shared, in, n, cut, by, {init, bool(has_init)}).run(empty, out, ticket, shares);
 }

@@ -1,7 +1,7 @@
 // The kernels of scan by segment: one for each range of lengths, as in scan/kernels.cuh, the search
-// before them, that of short inputs, and that of rows.
+// before them, that of short inputs, and the one whose lanes, warps or blocks take whole segments.
 #pragma once
-#include "segmented/rows.cuh"
+#include "segmented/each_scan.cuh"
 #include "segmented/scan.cuh"
 #include "segmented/short.cuh"
 
@@ -41,15 +41,13 @@ segmented_scan_short(Element *in, Element *out, u64 n, Carry init, u32 flags, co
 }
 #endif
 
-#if HAS_KERNEL(segmented_scan_rows)
+#if HAS_KERNEL(segmented_scan_each)
 extern "C" __global__ void __launch_bounds__(EACH_WARPS * WARP)
-segmented_scan_rows(Element *in, Element *out, u64 n, u32 columns, const EachShares by, Carry init,
-                    u32 flags AND_LENGTH) {
+segmented_scan_each(Element *in, Element *out, u64 n, const EachShares by, Carry init, u32 flags, const Cut cut,
+                    void *memory AND_LENGTH) {
     TAKE_LENGTH(n)
-    typedef RowScan<Operator, EACH_CHUNK> Kernel;
+    typedef EachScan<Operator, EACH_CHUNK> Kernel;
     __shared__ typename Kernel::Shared shared;
-    Kernel kernel(shared, in, out, {init, bool(flags & INIT)}, flags & EXCLUSIVE);
-    if (by.lanes > 0) kernel.run_short(n, columns, by.lanes, by.of_warp);
-    else kernel.run(n, columns, by.parts);
+    Kernel(shared, in, out, n, cut, by, {init, bool(flags & INIT)}, flags & EXCLUSIVE).run(memory);
 }
 #endif

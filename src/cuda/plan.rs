@@ -22,3 +22,12 @@ pub(crate) fn tiles(primitive: &'static str, n: usize, tile: usize) -> Result<us
 pub(crate) fn server_words(tiles: usize, status: usize, spread: usize) -> usize {
     if tiles <= 1 { 0 } else { BEFORE_STATUS + tiles * (status + status.max(spread)) }
 }
+
+/// The same for `LookBack` in groups of `group` tiles.
+pub(crate) fn look_back_words(tiles: usize, group: usize, status: usize) -> usize {
+    if tiles <= 1 {
+        return 0;
+    }
+    let groups = tiles.div_ceil(group);
+    BEFORE_STATUS + groups.next_multiple_of(4) * 4 + (groups + tiles) * status
+}

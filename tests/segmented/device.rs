@@ -277,39 +277,57 @@ fn rows_of_a_block() {
 }
 
 /// Segments by offsets around those that a warp, several warps, a whole block and blocks for pieces of the input
-/// fold, in inputs around the shortest and the longest that have pieces.
+/// take, in inputs around the shortest and the longest that have pieces.
 #[test]
 fn segments_of_a_block() {
     const KIB: usize = 1 << 10;
+    /// Lengths of segments in turn, for elements of `size` bytes of which `n` are all, and `piece` a piece.
+    fn in_turn(size: usize, n: usize, piece: usize) -> [Vec<usize>; 16] {
+        let items = |bytes: usize| bytes / size;
+        let few = [[n - n / 10].as_slice(), &[n / 1000 + 1; 300]].concat();
+        [
+            vec![items(KIB / 2)],
+            vec![items(4 * KIB)],
+            vec![items(7 * KIB), items(5 * KIB), 0, items(9 * KIB)],
+            vec![items(13 * KIB) + 1, 0, 3],
+            vec![items(17 * KIB), items(15 * KIB)],
+            vec![items(29 * KIB) + 5],
+            vec![items(5 * KIB), items(33 * KIB), 1, 1, items(31 * KIB)],
+            vec![piece],
+            vec![piece - 1, 1],
+            vec![piece + 1, piece, 0],
+            vec![piece - 1, piece + 1, 1, 1, 1],
+            vec![2 * piece, 0, 0, 0, piece + 128, 1, 1, 1],
+            vec![3 * piece + 1, 5, 5, 5, 5, 2 * piece, 1, 1, 1, 1, 1, 1, 1],
+            vec![n / 2, 9, 10, 11],
+            vec![n / 3, n / 3, 1, 0, 0],
+            few,
+        ]
+    }
     fn walk<Op: Operator<T>, T: Sample>(engine: &mut OnDevice) {
         let mut rng = Rng::new();
         let items = |bytes: usize| bytes / size_of::<T>();
-        let (least, most) = (items(256 * KIB), items(8 << 20));
-        for n in [items(40 * KIB) + 3, least, least + 1, items(700 * KIB) + rng.below(1000), most, most + 1] {
-            // As in src/cuda/segmented/tuning.rs.
-            let piece = n.div_ceil(64).max(items(32 * KIB)).next_multiple_of(128);
+        let [least, most_scanned, most_reduced] = [128 * KIB, 4 << 20, 16 << 20].map(items);
+        for n in [
+            items(40 * KIB) + 3,
+            least,
+            least + 1,
+            items(700 * KIB) + rng.below(1000),
+            most_scanned,
+            most_scanned + 1,
+            most_reduced,
+            most_reduced + 1,
+        ] {
             let x: Vec<T> = data(&mut rng, Draw::exact_for::<Op, T>(), n);
-            let few = [[n - n / 10].as_slice(), &[n / 1000 + 1; 300]].concat();
-            let in_turn: [&[usize]; 15] = [
-                &[items(KIB / 2)],
-                &[items(4 * KIB)],
-                &[items(13 * KIB) + 1, 0, 3],
-                &[items(17 * KIB), items(15 * KIB)],
-                &[items(29 * KIB) + 5],
-                &[items(5 * KIB), items(33 * KIB), 1, 1, items(31 * KIB)],
-                &[piece],
-                &[piece - 1, 1],
-                &[piece + 1, piece, 0],
-                &[piece - 1, piece + 1, 1, 1, 1],
-                &[2 * piece, 0, 0, 0, piece + 128, 1, 1, 1],
-                &[3 * piece + 1, 5, 5, 5, 5, 2 * piece, 1, 1, 1, 1, 1, 1, 1],
-                &[n / 2, 9, 10, 11],
-                &[n / 3, n / 3, 1, 0, 0],
-                &few,
-            ];
-            for (k, in_turn) in in_turn.into_iter().enumerate() {
-                for kind in [Kind::Offsets32, Kind::Offsets64] {
-                    let mut offsets = vec![if kind == Kind::Offsets32 { 0 } else { rng.below(n / 3) }];
+            let is_scanned = n <= most_scanned + 1;
+            // As in src/cuda/segmented/tuning.rs.
+            let of_reduction = n.div_ceil(64).clamp(items(32 * KIB), items(64 * KIB)).next_multiple_of(128);
+            let of_scan = items(32 * KIB) / 128 * 128;
+            for piece in if is_scanned { vec![of_reduction, of_scan] } else { vec![of_reduction] } {
+                for (k, in_turn) in in_turn(size_of::<T>(), n, piece).into_iter().enumerate() {
+                    let kind = [Kind::Offsets32, Kind::Offsets64][rng.below(2)];
+                    // Items before the first segment, and some behind the last one.
+                    let mut offsets = vec![[0, 1, rng.below(n / 3)][k % 3]];
                     for length in in_turn.iter().cycle() {
                         let at = offsets[offsets.len() - 1];
                         if at == n || offsets.len() > 5000 && rng.below(100) == 0 {
@@ -319,6 +337,12 @@ fn segments_of_a_block() {
                     }
                     let (segments, init) = (Segments { n, offsets }, (k % 2 == 0).then(|| x[0]));
                     check_reduce::<_, Op, T>(engine, &mut rng, &x, &segments, kind, init, &(n, k));
+                    if !is_scanned {
+                        continue;
+                    }
+                    let options = Options { exclusive: init.is_some() && rng.below(2) == 0, init, reverse: false };
+                    let call = [Call::Into, Call::InPlace][rng.below(2)];
+                    check_scan::<_, Op, T, false>(engine, &mut rng, &x, &segments, kind, options, call, &(n, k));
                 }
             }
         }

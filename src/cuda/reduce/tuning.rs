@@ -67,14 +67,17 @@ pub(crate) fn reduce_ranges(architecture: u32, size: usize) -> [ReduceRange; RED
     line.ranges.map(|range| ReduceRange { shape: range.shape.fitted(size), ..range })
 }
 
-/// The same for a reduction by segment: long inputs of elements of 3 and 4 bytes have shorter slices, for which its
-/// kernel does not spill.
+/// The same for a reduction by segment: long inputs begin at half the bytes, and of elements of 3 and 4 bytes have
+/// shorter slices, for which its kernel does not spill.
 ///
-/// NVIDIA H200, 2026-11-27.
+/// NVIDIA H200, 2026-11-29.
 pub(crate) fn segmented_ranges(architecture: u32, size: usize) -> [ReduceRange; REDUCE_RANGES] {
-    let [short, long] = reduce_ranges(architecture, size);
-    let vectors = if matches!(size, 3 | 4) { 9 } else { return [short, long] };
-    [short, ReduceRange { shape: Shape { vectors, ..long.shape }.fitted(size), ..long }]
+    let [mut short, mut long] = reduce_ranges(architecture, size);
+    short.bytes /= 2;
+    if matches!(size, 3 | 4) {
+        long.shape = Shape { vectors: 9, ..long.shape }.fitted(size);
+    }
+    [short, long]
 }
 
 /// The architectures of the table, newest first.

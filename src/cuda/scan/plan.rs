@@ -6,7 +6,7 @@ use super::tuning::{
 };
 use super::{Join, SCAN_ELEMENTS, ScanProgram};
 use crate::cuda::contract::{BEFORE_STATUS, status_bytes};
-use crate::cuda::plan::{server_words, tiles};
+use crate::cuda::plan::{look_back_words, server_words, tiles};
 use crate::cuda::tuning::{RANGES, range_of};
 use crate::{Block, Element, Error, Operator, Strategy};
 
@@ -149,12 +149,11 @@ impl Plan {
             }
         };
         let tiles = tiles("scan", n, tile)?;
-        let groups = tiles.div_ceil(LOOK_BACK_GROUP);
         let status = status_bytes(carry);
         let (words, scratch) = match program.join {
             _ if tiles <= 1 => (0, 0),
             Join::PrefixServer => (server_words(tiles, status, spread), 0),
-            Join::LookBack => (BEFORE_STATUS + groups.next_multiple_of(4) * 4 + (groups + tiles) * status, 0),
+            Join::LookBack => (look_back_words(tiles, LOOK_BACK_GROUP, status), 0),
             Join::Chained => (BEFORE_STATUS + tiles * status, 0),
             Join::Hierarchical => {
                 let bytes = |level: usize| level_bytes(level, carry) + level_bytes(program.kept(level), carry);

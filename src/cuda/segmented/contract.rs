@@ -22,8 +22,10 @@ constants! {
         SHORT_INPUT_THREADS: u32 = 128;
         /// The most warps of a block of the kernels that take whole segments.
         EACH_WARPS: u32 = 8;
-        /// Bytes of a segment for each of its warps there, if these are not all of a block.
+        /// The most bytes of a segment for each of its warps there, if these are not all of a block.
         OF_EACH_WARP: u32 = 4096;
+        /// The most pieces of a scan there: one group of the look-back.
+        MOST_SCANNED_PIECES: u32 = 128;
     }
 }
 
@@ -34,7 +36,7 @@ shared! {
         memory: Address = "const void *memory";
         /// The number of segments, if there are offsets: one less than offsets.
         segments: u64 = "u64 segments";
-        /// Items of a row. With offsets the number of items, which kernels of a length in memory use.
+        /// Items of a row.
         columns: u64 = "u64 columns";
         kind: u32 = "u32 kind";
         /// Bytes of a key.
@@ -53,7 +55,7 @@ shared! {
         of_warp: u32 = "u32 of_warp";
         /// More items than this make a segment by offsets wide.
         wide: u32 = "u32 wide";
-        /// Pieces of the input, a block each, which fold the segments longer than one. None if no segment can be.
+        /// Pieces of the input, a block each, which take the segments longer than one. None if no segment can be.
         pieces: u32 = "u32 pieces";
         /// Items of a piece. A segment with more is long.
         piece: u32 = "u32 piece";

@@ -2,7 +2,7 @@
 
 use super::contract::{FIND_THREADS, SHORT_INPUT_THREADS};
 use super::tuning::EachGrid;
-use super::{Cut, EACH_REDUCE, FIND, ROW_SCAN, SHORT_REDUCE, SHORT_SCAN, SegmentedPlan};
+use super::{Cut, EACH_REDUCE, EACH_SCAN, FIND, SHORT_REDUCE, SHORT_SCAN, SegmentedPlan};
 use crate::cuda::arguments::Arguments;
 use crate::cuda::driver::check;
 use crate::cuda::kernels::{Kernels, opt, p, present};
@@ -32,17 +32,17 @@ impl<C: Element> Arguments<C> {
         let flags = self.flags();
         // The kernel of short inputs reads items of other tiles, which must not be overwritten.
         let short_blocks = cut.short_blocks(n, plan.short).filter(|&blocks| blocks == 1 || input != output);
-        let row_grid = cut.scan_grid(n, plan.element).filter(|_| !reverse);
+        let each_grid = cut.scan_grid(n, plan.element).filter(|_| !reverse);
         // Tiles of the first kernel search themselves.
         let searched = tiles > 1 && kernel > 0 && matches!(cut, Cut::Offsets { .. });
         let (cut, init) = (cut.contract(n), first.unwrap_or_else(C::zeroed));
         let (n, tile_offsets) = (n as u64, if searched { scratch } else { 0 });
-        if let Some(EachGrid { blocks, warps, shares }) = row_grid {
-            let columns = cut.columns as u32;
-            let arguments = [p(&input), p(&output), p(&n), p(&columns), p(&shares), p(&init), p(&flags), opt(&length)];
+        if let Some(EachGrid { blocks, warps, shares }) = each_grid {
+            let arguments =
+                [p(&input), p(&output), p(&n), p(&shares), p(&init), p(&flags), p(&cut), p(&words), opt(&length)];
             // SAFETY: the arguments are those of the kernel in segmented/scan_kernels.cuh; the caller
             // vouches for the rest.
-            return unsafe { kernels.launch(ROW_SCAN, blocks, warps * 32, stream, present(&arguments)) };
+            return unsafe { kernels.launch(EACH_SCAN, blocks, warps * 32, stream, present(&arguments)) };
         }
         if let Some(blocks) = short_blocks {
             let arguments = [p(&input), p(&output), p(&n), p(&init), p(&flags), p(&cut), opt(&length)];
@@ -179,7 +179,7 @@ impl<C: Element> Arguments<C> {
         let Arguments { input, output, n, length, first, words, scratch, .. } = *self;
         let SegmentedPlan { kernel, threads, blocks, each, more, .. } = *plan;
         let short_blocks = cut.short_blocks(n, plan.short).filter(|_| length.is_none());
-        let each_grid = cut.each_grid(n, plan.element);
+        let each_grid = cut.fold_grid(n, plan.element);
         let cut = cut.contract(n);
         let (init, has_init) = (first.unwrap_or_else(C::zeroed), u32::from(first.is_some()));
         let n = n as u64;

@@ -24,18 +24,19 @@ use unit::{
     segmented_scan_source,
 };
 
-/// A kernel for each range of lengths, that of short inputs, the search in the offsets, and that of rows.
+/// A kernel for each range of lengths, that of short inputs, the one that takes whole segments, and the search in the
+/// offsets.
 const SCAN_KERNELS: [&str; RANGES + 3] = [
     "segmented_scan_0",
     "segmented_scan_1",
     "segmented_scan_2",
     "segmented_scan_short",
+    "segmented_scan_each",
     "segmented_find",
-    "segmented_scan_rows",
 ];
 const SHORT_SCAN: usize = RANGES;
-const FIND: usize = RANGES + 1;
-const ROW_SCAN: usize = RANGES + 2;
+const EACH_SCAN: usize = RANGES + 1;
+const FIND: usize = RANGES + 2;
 const RUN_KERNELS: [&str; RANGES] = ["run_reduce_0", "run_reduce_1", "run_reduce_2"];
 const REDUCE_KERNELS: [&str; REDUCE_RANGES + 2] =
     ["segmented_reduce_0", "segmented_reduce_1", "segmented_reduce_short", "segmented_reduce_each"];
@@ -108,7 +109,7 @@ impl Cut {
     }
 
     /// The grid of the kernel that folds each segment alone for `n` items of `size` bytes, if it takes these.
-    fn each_grid(self, n: usize, size: usize) -> Option<EachGrid> {
+    fn fold_grid(self, n: usize, size: usize) -> Option<EachGrid> {
         match self {
             Cut::Rows { columns } => EachGrid::rows(n / columns, columns, size),
             Cut::Offsets { segments, .. } => EachGrid::offsets(segments, n, size),
@@ -116,10 +117,11 @@ impl Cut {
         }
     }
 
-    /// The grid of the kernel that scans each row alone for `n` items of `size` bytes, if it takes these.
+    /// The grid of the kernel that scans each segment alone for `n` items of `size` bytes, if it takes these.
     fn scan_grid(self, n: usize, size: usize) -> Option<EachGrid> {
         match self {
             Cut::Rows { columns } => EachGrid::scanned_rows(n / columns, columns, size),
+            Cut::Offsets { segments, .. } => EachGrid::scanned_offsets(segments, n, size),
             _ => None,
         }
     }
@@ -148,7 +150,7 @@ impl Cut {
         match self {
             Cut::Rows { columns } => contract::Cut { segments: (n / columns) as u64, columns: columns as u64, ..none },
             Cut::Offsets { address, segments, .. } => {
-                contract::Cut { memory: address, segments: segments as u64, columns: n as u64, ..none }
+                contract::Cut { memory: address, segments: segments as u64, ..none }
             }
             Cut::Heads { address } | Cut::HeadBits { address } => contract::Cut { memory: address, ..none },
             Cut::Keys { address, size, .. } => contract::Cut { memory: address, size: size as u32, ..none },
@@ -164,8 +166,8 @@ pub(crate) fn load_scan<Op: Operator<T>, T: Element>(
     is_counted: bool,
 ) -> Result<&'static Kernels, Error> {
     let kernels = match cut {
-        Cut::Offsets { .. } => &SCAN_KERNELS[..=FIND],
-        Cut::Rows { .. } => &SCAN_KERNELS[..],
+        Cut::Offsets { .. } => &SCAN_KERNELS[..],
+        Cut::Rows { .. } => &SCAN_KERNELS[..=EACH_SCAN],
         _ => &SCAN_KERNELS[..RANGES],
     };
     let built_in = const { library::built_in(segmented_scan_key(&unit_of::<Op, T>())) };

@@ -3,7 +3,7 @@
 use super::tuning;
 use super::unit::{counted_bytes, headed_bytes, share_bytes};
 use crate::cuda::contract::{BEFORE_STATUS, status_bytes};
-use crate::cuda::plan::{server_words, tiles};
+use crate::cuda::plan::{look_back_words, server_words, tiles};
 use crate::cuda::reduce::ReducePlan;
 use crate::cuda::reduce::tuning::segmented_ranges;
 use crate::cuda::scan::tuning::{TUNING, Tuning, fitted};
@@ -44,6 +44,8 @@ impl SegmentedPlan {
     pub(crate) fn scan<Op: Operator<T>, T: Element>(n: usize, architecture: u32) -> Result<SegmentedPlan, Error> {
         let carry = headed_bytes(size_of::<Op::Carry>(), align_of::<Op::Carry>());
         let mut plan = SegmentedPlan::in_tiles(SCAN, TUNING, [size_of::<T>(), carry], n, architecture)?;
+        let pieces = tuning::most_scanned_pieces(n, size_of::<T>());
+        plan.words = plan.words.max(look_back_words(pieces, pieces, status_bytes(carry)));
         // The number of each tile's first offset.
         plan.scratch = if plan.tiles <= 1 || plan.kernel == 0 { 0 } else { plan.tiles as usize * size_of::<u64>() };
         Ok(plan)

@@ -1,7 +1,7 @@
 //! The shapes of the kernels of reduce of runs, of segments that lanes, warps or blocks take alone, and of short
 //! inputs. Scan by segment has those of scan, reduce by segment `segmented_ranges` of reduce.
 
-use super::contract::{EACH_WARPS, EachShares, OF_EACH_WARP, SHORT_INPUT_THREADS};
+use super::contract::{EACH_WARPS, EachShares, MOST_SCANNED_PIECES, OF_EACH_WARP, SHORT_INPUT_THREADS};
 use crate::cuda::scan::tuning::{TUNING, Tuning, range};
 use crate::cuda::tuning::LONG;
 
@@ -74,23 +74,33 @@ const KIB: usize = 1 << 10;
 /// The longest mean, in bytes, of fewer than 64 segments and of more. NVIDIA H200, 2026-11-27.
 const MOST_TO_FOLD: [usize; 2] = [128 * KIB, 256 * KIB];
 const MOST_TO_SCAN: [usize; 2] = [32 * KIB, 64 * KIB];
-/// More bytes for each of its warps make a segment wide: all warps of the block fold it.
+/// By offsets: the most bytes of all items. NVIDIA H200, 2026-11-29.
+const MOST_FOLDED: usize = 16 << 20;
+const MOST_SCANNED: usize = 4 << 20;
+/// More bytes for each of its warps make a segment wide: all warps of the block take it.
 const OF_WIDE_WARP: usize = 16 * KIB;
-/// By offsets: the most bytes of all items.
-const MOST_BYTES: usize = 8 << 20;
 /// Bytes of all items up to which no segment is long.
-const WITHOUT_PIECES: usize = 256 * KIB;
-/// The least bytes of a piece.
-const OF_PIECE: usize = 32 * KIB;
-/// The most pieces. Each takes a ticket, one after the other.
-const MOST_PIECES: usize = 64;
+const WITHOUT_PIECES: usize = 128 * KIB;
+/// The least and the most bytes of a piece.
+const OF_PIECE: [usize; 2] = [32 * KIB, 64 * KIB];
+/// A piece has a multiple of so many elements, so that it begins a line.
+const IN_LINE: usize = 128;
+/// Pieces of a reduction between these. Each takes a ticket, one after the other.
+const PIECES: usize = 64;
+/// The most pieces of a reduction.
+const MOST_FOLDED_PIECES: u32 = 256;
 
-/// A bound on the pieces of an input of up to `n` elements of `size` bytes: the plan allots as many shares.
+/// A bound on the pieces of a reduction of up to `n` elements of `size` bytes: the plan allots as many shares.
 pub(crate) fn most_pieces(n: usize, size: usize) -> usize {
     match n.saturating_mul(size) {
         0..=WITHOUT_PIECES => 0,
-        bytes => bytes.div_ceil(OF_PIECE).min(MOST_PIECES),
+        bytes => bytes.div_ceil(OF_PIECE[0]).min(MOST_FOLDED_PIECES as usize),
     }
+}
+
+/// The same of a scan.
+pub(crate) const fn most_scanned_pieces(n: usize, size: usize) -> usize {
+    if n.saturating_mul(size) <= WITHOUT_PIECES { 0 } else { MOST_SCANNED_PIECES as usize }
 }
 
 impl EachShares {
@@ -158,39 +168,79 @@ impl EachGrid {
         Some(EachGrid { blocks, warps: EACH_WARPS, shares })
     }
 
-    /// The launch for so many segments by offsets of `n` elements of `size` bytes, if the kernel takes them.
+    /// The launch of a reduction for so many segments by offsets of `n` elements of `size` bytes, if the kernel takes
+    /// them.
     pub(crate) fn offsets(segments: usize, n: usize, size: usize) -> Option<EachGrid> {
+        let piece = n.div_ceil(PIECES).clamp(OF_PIECE[0] / size, OF_PIECE[1] / size).next_multiple_of(IN_LINE);
+        EachGrid::of_offsets(segments, n, size, MOST_FOLDED, MOST_TO_FOLD)?.with_pieces(
+            n,
+            size,
+            piece,
+            MOST_FOLDED_PIECES,
+        )
+    }
+
+    /// The launch of a scan for such segments. The items before the first offset and behind the last one are two more.
+    /// Several segments of several warps each, and a piece, are a chunk a warp.
+    pub(crate) fn scanned_offsets(segments: usize, n: usize, size: usize) -> Option<EachGrid> {
+        let grid = EachGrid::of_offsets(segments, n, size, MOST_SCANNED, MOST_TO_SCAN)?;
+        let parts = grid.shares.parts.next_power_of_two(); // so that a block has all of its warps
+        let of_round = |warps: u32| warps * each_chunk(size) as u32 - (unit_items(size) as u32 - 1);
+        let wide = if parts > 1 { of_round(parts) } else { grid.shares.wide };
+        let mut grid = EachGrid::of_parts(segments + 2, parts as usize);
+        grid.shares.wide = wide;
+        let piece = (OF_PIECE[0] / size).min(of_round(EACH_WARPS) as usize) / IN_LINE * IN_LINE;
+        grid.with_pieces(n, size, piece, MOST_SCANNED_PIECES)
+    }
+
+    /// The launch without pieces.
+    fn of_offsets(segments: usize, n: usize, size: usize, most: usize, most_of_one: [usize; 2]) -> Option<EachGrid> {
         let bytes = n.saturating_mul(size);
-        if segments == 0 || bytes > MOST_BYTES {
+        if segments == 0 || bytes > most {
             return None;
         }
-        let mut grid = EachGrid::by_mean(segments, bytes.div_ceil(segments), MOST_TO_FOLD)?;
-        const LINE: usize = 128; // elements, so that pieces begin a line
-        let piece = n.div_ceil(MOST_PIECES).max(OF_PIECE / size).next_multiple_of(LINE);
-        let pieces = if bytes > WITHOUT_PIECES { n.div_ceil(piece) } else { 0 };
-        let wide = OF_WIDE_WARP * grid.shares.parts as usize / size;
-        grid.blocks += pieces as u32;
-        grid.shares = EachShares { wide: wide as u32, pieces: pieces as u32, piece: piece as u32, ..grid.shares };
+        let mut grid = EachGrid::by_mean(segments, bytes.div_ceil(segments), most_of_one)?;
+        grid.shares.wide = (OF_WIDE_WARP * grid.shares.parts as usize / size) as u32;
         Some(grid)
     }
 
+    /// The same with pieces of `piece` elements, if an input of `n` is long enough. None for more than `most`.
+    fn with_pieces(mut self, n: usize, size: usize, piece: usize, most: u32) -> Option<EachGrid> {
+        if n.saturating_mul(size) > WITHOUT_PIECES {
+            let pieces = n.div_ceil(piece) as u32;
+            self.blocks += pieces;
+            self.shares = EachShares { pieces, piece: piece as u32, ..self.shares };
+        }
+        (self.shares.pieces <= most).then_some(self)
+    }
+
     /// The launch for so many segments that have `bytes` on average, at most the first of `most` if they are fewer
-    /// than 64, else the second. A segment has a warp for each 4 KiB, up to a block. Short ones leave lanes idle, so
-    /// the kernel takes them only if they are few, and long ones only if they are not.
+    /// than 64, else the second. A segment has a warp for each 4 KiB, of up to 4 MiB in all 2 KiB, up to a block. Short
+    /// ones leave lanes idle, so the kernel takes them only if they are few, and long ones only if they are not.
+    ///
+    /// NVIDIA H200, 2026-11-29.
     fn by_mean(segments: usize, bytes: usize, most: [usize; 2]) -> Option<EachGrid> {
         let least = match segments {
             0..=1024 => 0,
-            1025..=8192 => KIB / 2,
+            1025..=4096 => KIB / 4,
+            4097..=12288 => KIB / 2,
             _ => 2 * KIB,
         };
         if segments == 0 || !(least..=most[usize::from(segments >= 64)]).contains(&bytes) {
             return None;
         }
-        let parts = bytes.div_ceil(OF_EACH_WARP as usize).clamp(1, EACH_WARPS as usize);
+        /// Bytes of all segments whose warps are not too many to run at once if each has half as much.
+        const FEW: usize = 4 << 20;
+        let of_warp = OF_EACH_WARP as usize / if segments.saturating_mul(bytes) <= FEW { 2 } else { 1 };
+        Some(EachGrid::of_parts(segments, bytes.div_ceil(of_warp).clamp(1, EACH_WARPS as usize)))
+    }
+
+    /// The launch for so many segments of `parts` warps each.
+    fn of_parts(segments: usize, parts: usize) -> EachGrid {
         let of_block = EACH_WARPS as usize / parts; // segments
         let (blocks, warps) = (segments.div_ceil(of_block) as u32, (of_block * parts) as u32);
         let shares = EachShares { parts: parts as u32, ..EachShares::one_warp() };
-        Some(EachGrid { blocks, warps, shares })
+        EachGrid { blocks, warps, shares }
     }
 }
 
@@ -205,8 +255,9 @@ mod tests {
             assert_eq!(shares.pieces, 0, "a row's length is known");
             Some([blocks, warps, shares.parts, shares.lanes, shares.of_warp])
         };
-        assert_eq!(of(9, 513, 4), Some([2, 8, 1, 0, 0]), "2 KiB and an element");
-        assert_eq!(of(9, 2049, 4), Some([5, 6, 3, 0, 0]));
+        assert_eq!(of(9, 513, 4), Some([3, 8, 2, 0, 0]), "2 KiB and an element");
+        assert_eq!(of(9, 2049, 4), Some([9, 5, 5, 0, 0]));
+        assert_eq!(of(1 << 10, 2049, 4), Some([512, 6, 3, 0, 0]), "a warp for each 4 KiB");
         let lanes = |rows, columns, size| {
             let [reduced, scanned] = [EachGrid::rows, EachGrid::scanned_rows].map(|of| of(rows, columns, size));
             [reduced, scanned].map(|grid| grid.map(|grid| grid.shares.lanes))
@@ -249,18 +300,31 @@ mod tests {
     fn offsets() {
         let shares = |segments, n| EachGrid::offsets(segments, n, 4).map(|grid| grid.shares);
         let pieces = |segments, n| shares(segments, n).map(|shares| [shares.parts, shares.wide, shares.pieces]);
-        assert_eq!(pieces(1, 4096), Some([4, 16384, 0]));
-        assert_eq!([pieces(1024, 1 << 16), pieces(1024, 1 + (1 << 16))], [Some([1, 4096, 0]), Some([1, 4096, 9])]);
-        assert_eq!(pieces(1 << 12, 1 << 21), Some([1, 4096, 64]));
+        assert_eq!(pieces(1, 4096), Some([8, 32768, 0]));
+        assert_eq!([pieces(1024, 1 << 15), pieces(1024, 1 + (1 << 15))], [Some([1, 4096, 0]), Some([1, 4096, 5])]);
+        assert_eq!([20, 22].map(|log| pieces(1 << 10, 1 << log)), [Some([2, 8192, 64]), Some([4, 16384, 256])]);
         assert_eq!(
-            [pieces(0, 9), pieces(9000, 1 << 20), pieces(8, 1 << 20), pieces(1 << 12, 1 + (1 << 21))],
+            [pieces(0, 9), pieces(13_000, 1 << 20), pieces(8, 1 << 20), pieces(1 << 13, 1 + (1 << 22))],
             [None; 4]
         );
+        let scanned = |segments, n| EachGrid::scanned_offsets(segments, n, 4).map(|grid| (grid.blocks, grid.shares));
+        let parts = |segments, n| scanned(segments, n).map(|(blocks, of)| [blocks, of.parts, of.wide, of.pieces]);
+        assert_eq!(parts(6, 6), Some([1, 1, 4096, 0]), "two more for what lies outside");
+        assert_eq!(parts(7, 7), Some([2, 1, 4096, 0]));
+        assert_eq!(parts(30, 30_000), Some([8, 2, 2301, 0]));
+        assert_eq!(parts(256, 1 << 20), Some([258 + 128, 8, 9213, 128]));
+        assert_eq!([parts(256, 1 + (1 << 20)), parts(10, 1 << 20)], [None; 2]);
         for (segments, n) in [(1, 1), (1000, 5_000), (1000, 100_001), (1000, 500_000), (8000, 1 << 20)] {
             for size in 1..=32 {
-                let Some(EachGrid { blocks, warps, shares }) = EachGrid::offsets(segments, n, size) else { continue };
-                assert!(shares.pieces == 0 || n.div_ceil(shares.piece as usize) == shares.pieces as usize);
-                assert!(shares.pieces as usize <= most_pieces(n, size) && blocks > shares.pieces && warps >= 5);
+                if let Some(EachGrid { blocks, warps, shares }) = EachGrid::offsets(segments, n, size) {
+                    assert!(shares.pieces == 0 || n.div_ceil(shares.piece as usize) == shares.pieces as usize);
+                    assert!(shares.pieces as usize <= most_pieces(n, size) && blocks > shares.pieces && warps >= 5);
+                }
+                if let Some(EachGrid { blocks, warps, shares }) = EachGrid::scanned_offsets(segments, n, size) {
+                    let a_round = 8 * each_chunk(size) - (unit_items(size) - 1);
+                    assert!(warps == 8 && shares.pieces <= MOST_SCANNED_PIECES && blocks > shares.pieces);
+                    assert!(shares.pieces == 0 || shares.piece as usize <= a_round, "a piece is one round");
+                }
             }
         }
     }
