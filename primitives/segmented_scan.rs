@@ -128,8 +128,10 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
 /// long. On the device that is one launch, or two for offsets of more than 4 MiB of items. Exceptions:
 ///
 /// - Rows of up to 32 KiB, and 64 or more rows of up to 64 KiB, are scanned by some lanes, a warp or a block
-///   each. That takes less time. In reverse they are not.
-/// - By offsets, of up to 2^16 items of at most 4 bytes (2^15 of 8, 2^14 of wider ones), a block
+///   each. So are segments by offsets whose mean length is such, unless many and short, of up to 4 MiB of
+///   items; the longest are shared, so the time depends on how unequal they are. That takes less time. In
+///   reverse they are not.
+/// - Other offsets, of up to 2^16 items of at most 4 bytes (2^15 of 8, 2^14 of wider ones): a block
 ///   whose first segment began in an earlier block reads that segment's items again, from its
 ///   begin. So one long segment among short ones takes up to twice as long.
 ///

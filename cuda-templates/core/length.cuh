@@ -4,9 +4,9 @@
 // number of items. Their `n` is the most that it may be, and the memory is that of n items.
 //
 // Mostly the grid is, too. Blocks without a part return at once, and only blocks of the first tiles draw a ticket (of a
-// matrix by columns all do), so the join of tiles sees a grid for as many items as there are. The grid of a scan, also by
-// segment, has no more blocks than run at once, and each takes one tile after the other (`each_tile`): blocks without
-// items cost time, and so does the start of a block.
+// matrix by columns all do), so the join of tiles sees a grid for as many items as there are. The grid of a scan over tiles,
+// also by segment, has no more blocks than run at once, and each takes one tile after the other (`each_tile`): blocks
+// without items cost time, and so does the start of a block.
 //
 // LENGTH_ON_DEVICE is the number of items of an element: of a narrow matrix an element is a row.
 #pragma once

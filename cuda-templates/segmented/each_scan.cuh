@@ -18,6 +18,7 @@ template <class Operator, u32 CHUNK> struct EachScan : Each<Operator, CHUNK, tru
     typedef Each<Operator, CHUNK, true> Base;
     typedef typename Base::Chunk Chunk;
     typedef typename Headed<Operator>::Carry HeadedCarry;
+    // In one group no piece publishes a prefix, so one that needs none receives none.
     typedef LookBack<Headed<Operator>, MOST_SCANNED_PIECES> Join;
     using Base::by, Base::cut, Base::init, Base::lane, Base::n, Base::OWN, Base::UNITS, Base::warp;
     using typename Base::Carry;
@@ -76,7 +77,8 @@ template <class Operator, u32 CHUNK> struct EachScan : Each<Operator, CHUNK, tru
                 if (!head || !piece.has_tail()) publish(all, of.begin >= piece.first);
                 if (of.begin >= piece.first) return before;
                 if (warp == 0) {
-                    Carry earlier = join.receive(number, {}, {{}, false}, lane).value.value;
+                    // With the flag the piece that closes the group does not combine its aggregate, which no piece reads.
+                    Carry earlier = join.receive(number, {all, 1}, {{}, false}, lane).value.value;
                     if (lane == 0) shared.prefix = earlier;
                 }
                 __syncthreads();

@@ -38,8 +38,8 @@ template <class Use> __device__ inline u64 with_offsets(const Cut &cut, const Us
 // Behind all offsets.
 constexpr u64 NO_OFFSET = ~u64(0);
 
-// What an offset of a reduction counts as at most: with a length on the device those past `n` count as `n`. A scan needs
-// no such cut, as it knows where segments begin and not where they end.
+// What an offset of a reduction over stretches counts as at most: with a length on the device those past `n` count as
+// `n`. A scan over tiles needs no such cut, as it knows where segments begin and not where they end.
 #ifdef LENGTH_ON_DEVICE
 __device__ inline u64 greatest_offset(u64 n) { return n; }
 #else

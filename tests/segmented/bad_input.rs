@@ -133,7 +133,7 @@ fn offsets_on_the_device() {
 }
 
 /// Offsets of any magnitude in no order, or one in ten of them among ascending ones; of a known length, and of one in
-/// memory. The lengths are those of one tile, of short inputs, of pieces and of more than 8 MiB.
+/// memory. The lengths are those of one tile, of short inputs, of pieces in both calls and in a reduction.
 #[test]
 fn sanitize_bad_offsets() {
     let mut engine = or_skip!(OnDevice::new());
@@ -216,10 +216,10 @@ struct Valid {
 }
 
 impl Valid {
-    /// One of 400 KB, whose reduction cuts the longest segment into pieces, and one of more than 8 MiB, whose reduction
-    /// goes over stretches.
+    /// One of 400 KB, which cuts the longest segment into pieces, and one of more than 16 MiB, whose reduction goes over
+    /// stretches.
     fn calls(engine: &OnDevice, rng: &mut Rng) -> [Valid; 2] {
-        [100_000, 2_200_000].map(|n| {
+        [100_000, 4_300_000].map(|n| {
             let x: Vec<u32> = noise(rng, n);
             let segments = Segments { n, offsets: (0..=200).map(|k| 100 * k).chain([n - 1000, n]).collect() };
             let options = Options { exclusive: false, init: None, reverse: false };

@@ -315,7 +315,14 @@ where
 {
     // Items of 8 bytes in all ranges of lengths; more items would take the oracle seconds.
     let lengths: Vec<usize> = lengths::<T>().into_iter().filter(|&n| n < 5_000_000).collect();
-    reductions::<_, T>(&OnDevice::new().expect("the parent has seen a device"), &lengths, 20_001);
+    let engine = OnDevice::new().expect("the parent has seen a device");
+    reductions::<_, T>(&engine, &lengths, 20_001);
+    // As many pieces as a scan may have, with a long segment that reaches into the last one.
+    let n = (4 << 20) / size_of::<T>();
+    let offsets: Vec<usize> = (0..100).map(|k| k * n / 200).chain([n - 13_000, n]).collect();
+    for _ in 0..4 {
+        check_segments::<_, T>(&engine, &mut Rng::new(), &Segments { n, offsets: offsets.clone() }, None);
+    }
 }
 
 #[test]

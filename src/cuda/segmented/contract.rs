@@ -22,7 +22,7 @@ constants! {
         SHORT_INPUT_THREADS: u32 = 128;
         /// The most warps of a block of the kernels that take whole segments.
         EACH_WARPS: u32 = 8;
-        /// The most bytes of a segment for each of its warps there, if these are not all of a block.
+        /// The most bytes of a segment of mean length for each of its warps there, if these are not all of a block.
         OF_EACH_WARP: u32 = 4096;
         /// The most pieces of a scan there: one group of the look-back.
         MOST_SCANNED_PIECES: u32 = 128;

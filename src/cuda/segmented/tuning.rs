@@ -80,12 +80,12 @@ const MOST_SCANNED: usize = 4 << 20;
 /// More bytes for each of its warps make a segment wide: all warps of the block take it.
 const OF_WIDE_WARP: usize = 16 * KIB;
 /// Bytes of all items up to which no segment is long.
-const WITHOUT_PIECES: usize = 128 * KIB;
-/// The least and the most bytes of a piece.
+const WITHOUT_PIECES: usize = 256 * KIB;
+/// The least and the most bytes of a piece; of a scan always the least, or what a block holds at once if that is less.
 const OF_PIECE: [usize; 2] = [32 * KIB, 64 * KIB];
 /// A piece has a multiple of so many elements, so that it begins a line.
 const IN_LINE: usize = 128;
-/// Pieces of a reduction between these. Each takes a ticket, one after the other.
+/// Pieces of a reduction while they have a length between these. Each takes a ticket, one after the other.
 const PIECES: usize = 64;
 /// The most pieces of a reduction.
 const MOST_FOLDED_PIECES: u32 = 256;
@@ -124,7 +124,7 @@ impl EachGrid {
 
     fn of_rows(rows: usize, columns: usize, size: usize, least_lanes: usize, most: [usize; 2]) -> Option<EachGrid> {
         let bytes = columns.saturating_mul(size);
-        let whole_warps = || EachGrid::by_mean(rows, bytes, most);
+        let whole_warps = || EachGrid::by_mean(rows, bytes, rows.saturating_mul(bytes), most);
         let short = || EachGrid::short_rows(rows, columns, size, least_lanes);
         // The lanes of a short row go over items if it is not whole vectors, and those of a warp over vectors of any
         // row. So a few longer rows have a warp each.
@@ -181,7 +181,8 @@ impl EachGrid {
     }
 
     /// The launch of a scan for such segments. The items before the first offset and behind the last one are two more.
-    /// Several segments of several warps each, and a piece, are a chunk a warp.
+    /// Several segments of several warps each, and a piece, are a chunk a warp. So the most bytes are fewer, 2.7 to 4 MiB,
+    /// for elements whose chunks are short.
     pub(crate) fn scanned_offsets(segments: usize, n: usize, size: usize) -> Option<EachGrid> {
         let grid = EachGrid::of_offsets(segments, n, size, MOST_SCANNED, MOST_TO_SCAN)?;
         let parts = grid.shares.parts.next_power_of_two(); // so that a block has all of its warps
@@ -199,7 +200,7 @@ impl EachGrid {
         if segments == 0 || bytes > most {
             return None;
         }
-        let mut grid = EachGrid::by_mean(segments, bytes.div_ceil(segments), most_of_one)?;
+        let mut grid = EachGrid::by_mean(segments, bytes.div_ceil(segments), bytes, most_of_one)?;
         grid.shares.wide = (OF_WIDE_WARP * grid.shares.parts as usize / size) as u32;
         Some(grid)
     }
@@ -215,11 +216,11 @@ impl EachGrid {
     }
 
     /// The launch for so many segments that have `bytes` on average, at most the first of `most` if they are fewer
-    /// than 64, else the second. A segment has a warp for each 4 KiB, of up to 4 MiB in all 2 KiB, up to a block. Short
+    /// than 64, else the second. A segment has a warp for each 4 KiB, of up to 4 MiB `in_all` 2 KiB, up to a block. Short
     /// ones leave lanes idle, so the kernel takes them only if they are few, and long ones only if they are not.
     ///
     /// NVIDIA H200, 2026-11-29.
-    fn by_mean(segments: usize, bytes: usize, most: [usize; 2]) -> Option<EachGrid> {
+    fn by_mean(segments: usize, bytes: usize, in_all: usize, most: [usize; 2]) -> Option<EachGrid> {
         let least = match segments {
             0..=1024 => 0,
             1025..=4096 => KIB / 4,
@@ -231,7 +232,7 @@ impl EachGrid {
         }
         /// Bytes of all segments whose warps are not too many to run at once if each has half as much.
         const FEW: usize = 4 << 20;
-        let of_warp = OF_EACH_WARP as usize / if segments.saturating_mul(bytes) <= FEW { 2 } else { 1 };
+        let of_warp = OF_EACH_WARP as usize / if in_all <= FEW { 2 } else { 1 };
         Some(EachGrid::of_parts(segments, bytes.div_ceil(of_warp).clamp(1, EACH_WARPS as usize)))
     }
 
@@ -301,7 +302,7 @@ mod tests {
         let shares = |segments, n| EachGrid::offsets(segments, n, 4).map(|grid| grid.shares);
         let pieces = |segments, n| shares(segments, n).map(|shares| [shares.parts, shares.wide, shares.pieces]);
         assert_eq!(pieces(1, 4096), Some([8, 32768, 0]));
-        assert_eq!([pieces(1024, 1 << 15), pieces(1024, 1 + (1 << 15))], [Some([1, 4096, 0]), Some([1, 4096, 5])]);
+        assert_eq!([pieces(1024, 1 << 16), pieces(1024, 1 + (1 << 16))], [Some([1, 4096, 0]), Some([1, 4096, 9])]);
         assert_eq!([20, 22].map(|log| pieces(1 << 10, 1 << log)), [Some([2, 8192, 64]), Some([4, 16384, 256])]);
         assert_eq!(
             [pieces(0, 9), pieces(13_000, 1 << 20), pieces(8, 1 << 20), pieces(1 << 13, 1 + (1 << 22))],
