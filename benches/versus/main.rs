@@ -22,6 +22,7 @@
 //! | `--length-segments` | the same of scan, reduce and sort by segment, and by column | `length.rs` |
 //! | `--segmented` | scan and reduce by segment: sums of `f32`, segments of 1 to 2^28 of 2^28 items | `segmented.rs` |
 //! | `--segmented-sweep` | scan and reduce by segment and row: 1 to 2^28 segments of 1 to 2^28 items | `segmented.rs` |
+//! | `--segmented-short` | scan and reduce by offsets: 2^14 to 2^24 items, segments of random lengths, one of half | `segmented.rs` |
 //! | `--segmented-sort` | sort by segment: `u32` keys, pairs and source indices, segments of 16 to 2^20 of 2^26 keys | `segmented_sort.rs` |
 //! | `--columns` | scan and reduce by column: sums and maxima of `f32`, 1 to 2^20 columns of 2^26 items | `segmented.rs` |
 //! | `--select` | compaction, partition and unique of `u32`, 2^10 to 2^28 | `compact.rs` |
@@ -91,7 +92,7 @@ const USAGE: &str = "usage: versus [FLAG]...
        scan:       --sweep --catalog --strategies --views --host --ladder --traffic --custom --shapes
        reduce:     --reduce
        length:     --length --length-segments
-       by segment: --segmented --segmented-sweep --segmented-sort --columns
+       by segment: --segmented --segmented-sweep --segmented-short --segmented-sort --columns
        compaction: --select --fractions --select-types
        segments:   --segments
        sort:       --sort --sort-sweep --sort-patterns --sort-hard --sort-longest
@@ -142,6 +143,7 @@ fn main() -> ExitCode {
             "--length-segments" => length::segments,
             "--segmented" => segmented::segmented,
             "--segmented-sweep" => segmented::sweep,
+            "--segmented-short" => segmented::short,
             "--segmented-sort" => segmented_sort::sorts,
             "--columns" => segmented::columns,
             "--select" => compact::lengths,

@@ -52,6 +52,22 @@ pub(crate) fn sweep(gpu: &Gpu, verdict: &Verdict) {
     }
 }
 
+/// Scans and reductions by offsets of short inputs: segments of random lengths, and the same with one of half of all
+/// items.
+pub(crate) fn short(gpu: &Gpu, verdict: &Verdict) {
+    const LONGEST: u32 = 24;
+    let Some(mut bench) = Bench::<f32>::new(gpu, verdict, 1 << LONGEST) else { return };
+    for log in (14..=LONGEST).step_by(2) {
+        let n = 1 << log;
+        for most in [32, 512, 8192] {
+            let random = |k| noise(k) % (most + 1);
+            lengths(&mut bench, n, &format!("of_0_to_{most}"), &ascending(n, random), None);
+            let half = ascending(n, |k| if k == 5 { n / 2 } else { random(k) });
+            lengths(&mut bench, n, &format!("of_0_to_{most}_and_half"), &half, None);
+        }
+    }
+}
+
 /// Scans and reductions along the first axis of matrices.
 pub(crate) fn columns(gpu: &Gpu, verdict: &Verdict) {
     let Some(mut bench) = Bench::<f32>::new(gpu, verdict, MATRIX) else { return };
