@@ -1,4 +1,4 @@
-// Segments that some lanes, a warp or a block take whole: which ones a block takes, and the fold of one.
+// Segments that some lanes, a warp or a block take whole: which ones a block takes.
 //
 // Blocks take segments in order, so what the grid reads at one time lies together. Rows, and inputs without pieces,
 // need no flags, no search and no ticket, so their time is that of going over the items.
@@ -35,7 +35,7 @@ template <class Operator, u32 CHUNK, bool OUTSIDE> struct Each : WarpChunk<Opera
 
     struct Shared {
         Unit stage[EACH_WARPS][WARP * Chunk::UNITS];
-        Carry carry[2][EACH_WARPS]; // each warp's fold
+        Carry carry[2][EACH_WARPS]; // each warp's fold; of a scan, that of this round and of the one before
         Segment segment[EACH_WARPS]; // wide ones, or long ones of a piece's first and last item
     };
 
@@ -103,26 +103,6 @@ template <class Operator, u32 CHUNK, bool OUTSIDE> struct Each : WarpChunk<Opera
         return {first, end, shared.segment[0], shared.segment[1]};
     }
 
-    // ---- the fold
-
-    // By so many adjacent warps: the fold of `count` items from `begin` on, if there are any, in lane 0 of the first
-    // warp. With more than one it is a barrier of the block. A part is some whole lines.
-    __device__ Carry fold_by(u32 warps, u64 begin, u32 count) const {
-        constexpr u32 IN_LINE = LINE / sizeof(Element); // items
-        u32 part = 0, each = count;
-        if (warps > 1) part = warp % warps, each = ((count + warps - 1) / warps + IN_LINE - 1) / IN_LINE * IN_LINE;
-        u32 first = part * each;
-        Carry all = Carry();
-        if (first < count) all = fold(shared.stage[warp], begin + first, min(each, count - first));
-        if (warps == 1) return all;
-        Carry *carry = shared.carry[0];
-        if (lane == 0) carry[warp] = all;
-        __syncthreads();
-        if (part > 0 || count == 0) return Carry();
-        u32 with_items = (count + each - 1) / each;
-        return warp_fold<Operator>(carry[warp + min(lane, with_items - 1)], lane, with_items);
-    }
-
   private:
     // The numbers of the segments.
     __device__ Position lowest() const { return has_outside() ? 0 : 1; }
@@ -140,20 +120,5 @@ template <class Operator, u32 CHUNK, bool OUTSIDE> struct Each : WarpChunk<Opera
             return u64(0);
         });
         return of;
-    }
-
-    // By one warp: the fold of `count` items from `begin` on, at least one, in lane 0. The grouping depends on both,
-    // and not on the address of the input.
-    __device__ Carry fold(Unit *stage, u64 begin, u32 count) const {
-        Carry upto = Carry();
-        for (u32 at = 0, here; at < count; at += here) {
-            here = min(count - at, CHUNK - u32((begin + at) % OWN));
-            u32 lead = this->load(stage, begin + at, here);
-            Carry own = this->fold_own(stage, lead, lead + here);
-            __syncwarp(); // every lane has read the units that the next ones overwrite
-            Carry all = warp_fold<Operator>(own, lane, Chunk::lanes_with_items(lead + here));
-            upto = at > 0 && lane == 0 ? Operator::combine(upto, all) : all; // other lanes may have no items
-        }
-        return upto;
     }
 };

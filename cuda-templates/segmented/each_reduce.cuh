@@ -16,7 +16,7 @@ template <class Operator, u32 CHUNK> struct EachReduction : Each<Operator, CHUNK
     typedef typename Base::Chunk Chunk;
     typedef typename Headed<Operator>::Carry HeadedCarry;
     typedef ::Share<Operator> Share;
-    using Base::by, Base::cut, Base::init, Base::lane, Base::warp;
+    using Base::by, Base::cut, Base::init, Base::lane, Base::OWN, Base::warp;
     using typename Base::Carry;
     using typename Base::Element;
     using typename Base::Unit;
@@ -38,12 +38,12 @@ template <class Operator, u32 CHUNK> struct EachReduction : Each<Operator, CHUNK
         if (kind_of(cut) == ROWS && by.lanes > 0) return fold_short(out);
         Base::run([&](u32 piece) { fold_piece(piece, out, ticket, shares); },
                   [&](Segment of, u32 count, bool is_wide) {
-                      Carry all = this->fold_by(by.parts, of.begin, count);
+                      Carry all = fold_by(by.parts, of.begin, count);
                       if (of.number != of.NONE && !is_wide && warp % by.parts == 0 && lane == 0)
                           out[of.number - 1] = count == 0 ? empty : Operator::lower(begun(all));
                   },
                   [&](Segment of) {
-                      Carry all = this->fold_by(this->warps(), of.begin, u32(of.count()));
+                      Carry all = fold_by(this->warps(), of.begin, u32(of.count()));
                       if (threadIdx.x == 0) out[of.number - 1] = Operator::lower(begun(all));
                   });
     }
@@ -55,11 +55,11 @@ template <class Operator, u32 CHUNK> struct EachReduction : Each<Operator, CHUNK
         const Segment &head = piece.head, &tail = piece.tail;
         Position first = piece.first, end = piece.end;
         Carry of_head = Carry(), of_tail = Carry();
-        if (piece.has_head()) of_head = this->fold_by(this->warps(), first, u32(min(head.end, end) - first));
+        if (piece.has_head()) of_head = fold_by(this->warps(), first, u32(min(head.end, end) - first));
         if (piece.has_tail()) {
             __syncthreads(); // the first warp has read the folds of the others
             Position begin = max(tail.begin, first);
-            of_tail = this->fold_by(this->warps(), begin, u32(end - begin));
+            of_tail = fold_by(this->warps(), begin, u32(end - begin));
         }
         if (threadIdx.x == 0) {
             Share share = {{Carry(), 1}, Share::NONE, {Carry(), false}};
@@ -81,6 +81,39 @@ template <class Operator, u32 CHUNK> struct EachReduction : Each<Operator, CHUNK
         if (shared.is_last) close_all<Operator>(shared.headed, blockDim.x, by.pieces, shares, out);
     }
     static constexpr u32 LONG_PIECE = 1 << 16;
+
+    // By so many adjacent warps: the fold of `count` items from `begin` on, if there are any, in lane 0 of the first
+    // warp. With more than one it is a barrier of the block. A part is some whole lines.
+    __device__ Carry fold_by(u32 warps, u64 begin, u32 count) const {
+        constexpr u32 IN_LINE = LINE / sizeof(Element); // items
+        u32 part = 0, each = count;
+        if (warps > 1) part = warp % warps, each = ((count + warps - 1) / warps + IN_LINE - 1) / IN_LINE * IN_LINE;
+        u32 first = part * each;
+        Carry all = Carry();
+        if (first < count) all = fold(shared.stage[warp], begin + first, min(each, count - first));
+        if (warps == 1) return all;
+        Carry *carry = shared.carry[0];
+        if (lane == 0) carry[warp] = all;
+        __syncthreads();
+        if (part > 0 || count == 0) return Carry();
+        u32 with_items = (count + each - 1) / each;
+        return warp_fold<Operator>(carry[warp + min(lane, with_items - 1)], lane, with_items);
+    }
+
+    // By one warp: the fold of `count` items from `begin` on, at least one, in lane 0. The grouping depends on both,
+    // and not on the address of the input.
+    __device__ Carry fold(Unit *stage, u64 begin, u32 count) const {
+        Carry upto = Carry();
+        for (u32 at = 0, here; at < count; at += here) {
+            here = min(count - at, CHUNK - u32((begin + at) % OWN));
+            u32 lead = this->load(stage, begin + at, here);
+            Carry own = this->fold_own(stage, lead, lead + here);
+            __syncwarp(); // every lane has read the units that the next ones overwrite
+            Carry all = warp_fold<Operator>(own, lane, Chunk::lanes_with_items(lead + here));
+            upto = at > 0 && lane == 0 ? Operator::combine(upto, all) : all; // other lanes may have no items
+        }
+        return upto;
+    }
 
     __device__ Carry begun(Carry all) const { return after<Operator>(init, all); }
 

@@ -16,7 +16,7 @@ struct ListedSegment {
 };
 
 // A register or two for a key.
-template <class Bits> struct KeyOf { typedef typename If<sizeof(Bits) <= 4, u32, u64>::Type Key; };
+template <class Bits> struct KeyOf { typedef typename IfElse<sizeof(Bits) <= 4, u32, u64>::Type Key; };
 
 // What is compared of a key. MASKED: some of its bits.
 template <bool MASKED, class Bits>

@@ -28,7 +28,7 @@ struct LongItem {
 // How an item holds a key and its source, the index in the chunk.
 template <class Bits, bool HAS_SOURCE> struct ItemOf {
     static constexpr u32 SHIFT = 8 * sizeof(Bits) <= 16 ? 16 : 32;
-    typedef typename If<SHIFT == 16, u32, u64>::Type Item;
+    typedef typename IfElse<SHIFT == 16, u32, u64>::Type Item;
     static __device__ Item pack(Bits key, u32 source) { return Item(key) << SHIFT | source; }
     static __device__ Bits key(Item item) { return Bits(item >> SHIFT); }
     static __device__ u32 source(Item item) { return u32(item & ((Item(1) << SHIFT) - 1)); }

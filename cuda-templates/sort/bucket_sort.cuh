@@ -57,7 +57,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool FINER> struct BucketSort {
         alignas(16) u16 before[COUNTS_NUMBERS || COUNTS_PARTS ? WORDS : 8];
         u32 totals[TURNS * WARPS];
         Bits ends[3 * WARPS];
-        typename If<LARGE, KeysThenValues, KeysAndValues>::Type staged;
+        typename IfElse<LARGE, KeysThenValues, KeysAndValues>::Type staged;
     };
     union Shared {
         typename Tile::Shared tile;

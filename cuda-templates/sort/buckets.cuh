@@ -360,8 +360,8 @@ template <class Order, class Tile, class Bucket> struct BucketStep {
                 s, call.n - at, digit, [=](u32 at) { return order.to(from[at]); }, PutKey<Order, Bits>{out, order},
                 [=](u32 d, u32 total) { return atomicAdd(cursors + d * CURSOR_STRIDE, total); });
         } else {
-            typename If<AROUND, PutUnlessDone<Order, Bits>, PutKey<Order, Bits>>::Type put{out, order};
-            typename If<AROUND, PayloadAround<Value>, Value *>::Type values_out{(Value *)call.values[1]};
+            typename IfElse<AROUND, PutUnlessDone<Order, Bits>, PutKey<Order, Bits>>::Type put{out, order};
+            typename IfElse<AROUND, PayloadAround<Value>, Value *>::Type values_out{(Value *)call.values[1]};
             const HeavyKeys<Bits> *heavy = nullptr;
             if constexpr (AROUND) {
                 heavy = bucket.around.heavy;
@@ -401,8 +401,8 @@ template <class Order, class Tile, class Bucket> struct BucketStep {
     // Scatters a tile. `words`: its look-back words, if it has a payload.
     __device__ void second(typename Tile::Shared &s, CoarseTile part, u32 *words) const {
         LowerDigit<Bucket> digit{bucket};
-        typename If<AROUND, PutDecodeDone<Order, Bits>, PutKey<Order, Bits>>::Type put{(Bits *)call.keys[0],
-                                                                                       Order{Bits(call.flip)}};
+        typename IfElse<AROUND, PutDecodeDone<Order, Bits>, PutKey<Order, Bits>>::Type put{(Bits *)call.keys[0],
+                                                                                           Order{Bits(call.flip)}};
         u32 lower_bits = this->lower_bits, coarse = part.coarse, at = part.at;
         const u32 *starts = buckets.starts;
         auto marks = this->marks;

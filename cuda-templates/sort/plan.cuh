@@ -164,7 +164,7 @@ __device__ __noinline__ bool plan_distinct(typename DistinctKeys<Bits>::Shared &
 // digits are counted.
 template <class Bits, u32 LOG_FEW> struct Counters {
     u32 counts[(sizeof(Bits) + 1) * BINS * COPIES];
-    typename If<(LOG_FEW > 0), FewKeys<Bits, LOG_FEW>, NoPayload>::Type few;
+    typename IfElse<(LOG_FEW > 0), FewKeys<Bits, LOG_FEW>, NoPayload>::Type few;
 };
 
 // The greatest LOG_FEW for which `Counters` fits in `bytes`. Twice the entries of the table of all blocks save second

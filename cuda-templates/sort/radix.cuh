@@ -180,9 +180,6 @@ enum Ranking {
     UNORDERED // not stable: one atomic addition a key in the block's histogram
 };
 
-template <bool YES, class A, class B> struct If { typedef A Type; };
-template <class A, class B> struct If<false, A, B> { typedef B Type; };
-
 // The layout of a tile. Item i of a lane comes before item i + 1 of any lane of its warp, and warps
 // come one after the other. A partial unordered tile goes row by row through all warps instead.
 // DIGITS: more than BINS only in an unordered tile whose digits are not costly.
@@ -208,8 +205,8 @@ template <class Bits_, class Value_, u32 THREADS_, u32 ITEMS_, Ranking RANKING, 
     }
     // A key's tag: its source position in the tile and, above it if a pass has a payload, its
     // digit. In an unordered tile its digit alone.
-    typedef typename If<HAS_VALUES && RANKING == CHECKED, u32, typename If<RANKING == UNORDERED, u8, u16>::Type>::Type
-        TagWord;
+    typedef typename IfElse<HAS_VALUES && RANKING == CHECKED, u32,
+                            typename IfElse<RANKING == UNORDERED, u8, u16>::Type>::Type TagWord;
     static constexpr bool HAS_TAGS = (RANKING == CHECKED || RANKING == UNORDERED || HAS_VALUES) && DIGITS == BINS;
     static constexpr u32 TAGS = HAS_TAGS ? PADDED_TILE : 2;
     static_assert(THREADS >= DIGITS && TILE <= 65536, "a thread for each digit, 16 bits for a position");

@@ -377,7 +377,7 @@ template <class Order, class Tile> __device__ __noinline__ void sort_passes_outl
 
 // The bits in which the keys of a tile differ.
 template <class Tile> __device__ u64 differing_bits(const Tile &t) {
-    typedef typename If<sizeof(typename Tile::Shape::Bits) <= 4, u32, u64>::Type Word;
+    typedef typename IfElse<sizeof(typename Tile::Shape::Bits) <= 4, u32, u64>::Type Word;
     __shared__ Word of_warps[2][Tile::WARPS];
     Word ones = 0, zeros = 0;
 #pragma unroll

@@ -322,7 +322,7 @@ fn segments_of_a_block() {
             let is_scanned = n <= most_scanned + 1;
             // As in src/cuda/segmented/tuning.rs.
             let of_reduction = n.div_ceil(64).clamp(items(32 * KIB), items(64 * KIB)).next_multiple_of(128);
-            let of_scan = items(32 * KIB).min(8 * (if size_of::<T>() == 32 { 96 } else { items(4 * KIB) })) / 128 * 128;
+            let of_scan = items(if size_of::<T>() == 32 { 24 * KIB } else { 32 * KIB }) / 128 * 128;
             for piece in if is_scanned { vec![of_reduction, of_scan] } else { vec![of_reduction] } {
                 for (k, in_turn) in in_turn(size_of::<T>(), n, piece).into_iter().enumerate() {
                     let kind = [Kind::Offsets32, Kind::Offsets64][rng.below(2)];
