@@ -16,6 +16,8 @@ const LONGEST: usize = 8 << 30;
 const FIRST: usize = 1 << 10;
 /// The argument of a process that times its first call, named by the next argument.
 pub(crate) const FIRST_USE: &str = "--first-use";
+/// The first call that sorts `u32` keys with a payload of `u64`, before the logarithm of their number.
+const PAIRS: &str = "pairs_u64_";
 
 pub(crate) fn custom(gpu: &Gpu, verdict: &Verdict) {
     fn rows<T: Sample>(gpu: &Gpu, verdict: &Verdict)
@@ -38,26 +40,30 @@ pub(crate) fn custom(gpu: &Gpu, verdict: &Verdict) {
     rows::<Transitions>(gpu, verdict);
 }
 
-/// Times first calls, each in a process of its own with an empty cache of kernels, and those of a
-/// user's operator twice more with the cache that the first one filled. The kernels of the catalog are
-/// embedded in the bench if its build was asked for the device's architecture.
+/// Times first calls, each in a process of its own: those of the catalog, whose kernels the bench embeds
+/// if its build was asked for the device's architecture, and those of a user's operator and of a payload,
+/// which compile their kernels unless the same call before them did.
 fn first_uses() -> Result<(), String> {
     let folder = env::temp_dir().join(format!("parascan-versus-{}", std::process::id()));
     let this = told("the path of versus", env::current_exe())?;
     let mut outcome = Ok(());
     let calls = [
-        ("first_use", "sum_i32"),
-        ("first_use", "sort_u32"),
-        ("first_use", "affine_f32"),
-        ("first_use_cached", "affine_f32"),
-        ("first_use_cached", "affine_f32"),
+        ("first_use", "sum_i32".to_owned()),
+        ("first_use", "sort_u32".to_owned()),
+        ("first_use", "affine_f32".to_owned()),
+        ("first_use_cached", "affine_f32".to_owned()),
+        ("first_use_cached", "affine_f32".to_owned()),
     ];
-    for (what, call) in calls {
-        let output = Command::new(&this).args([FIRST_USE, call]).env("PARASCAN_CACHE", &folder).output();
-        let output = told("a process", output)?;
+    // Each length is sorted another way, by other kernels.
+    let pairs = [10, 16, 20, 22, 24].map(|log| ("first_use", format!("{PAIRS}{log}")));
+    for (what, call) in calls.into_iter().chain(pairs) {
+        let mut process = Command::new(&this);
+        process.args([FIRST_USE, &call]).env("PARASCAN_CACHE", folder.join(&call));
+        process.env("CUDA_CACHE_DISABLE", "1"); // NVRTC's own cache
+        let output = told("a process", process.output())?;
         let us = String::from_utf8_lossy(&output.stdout).trim().to_owned();
         if output.status.success() {
-            println!("parascan,{what},{call},{FIRST},{us},,");
+            println!("parascan,{what},{call},{},{us},,", elements(&call));
         } else {
             outcome = Err(String::from_utf8_lossy(&output.stderr).trim().to_owned());
         }
@@ -66,13 +72,25 @@ fn first_uses() -> Result<(), String> {
     outcome
 }
 
+/// The elements of a first call.
+fn elements(call: &str) -> usize {
+    call.strip_prefix(PAIRS).and_then(|log| log.parse().ok()).map_or(FIRST, |log: u32| 1 << log)
+}
+
 /// Prints the microseconds of the first call, until its result is there.
 pub(crate) fn first_use(gpu: &Gpu, call: &str) -> Result<(), String> {
+    let n = elements(call);
+    let key = |i| (i as u32).wrapping_mul(0x9e37_79b9);
     let us = match call {
-        "sum_i32" => first_call(gpu, |i| i as i32, |input| scan::<Sum, i32>().run(input)),
-        "sort_u32" => first_call(gpu, |i| (i as u32).wrapping_mul(0x9e37_79b9), |input| sort::<u32>().run(input)),
+        "sum_i32" => first_call(gpu, n, |i| i as i32, |input| scan::<Sum, i32>().run(input)),
+        "sort_u32" => first_call(gpu, n, key, |input| sort::<u32>().run(input)),
         "affine_f32" => {
-            first_call(gpu, |i| Drawn::draw(Draw::Maps, i, FIRST), |input| scan::<Compose, Affine<f32>>().run(input))
+            first_call(gpu, n, |i| Drawn::draw(Draw::Maps, i, n), |input| scan::<Compose, Affine<f32>>().run(input))
+        }
+        _ if call.starts_with(PAIRS) => {
+            let payload: Vec<u64> = (0..n as u64).collect();
+            let payload = told("the payload", gpu.stream.clone_htod(&payload))?;
+            first_call(gpu, n, key, |input| sort::<u32>().run_pairs(input, &payload))
         }
         _ => Err(format!("no first call is named {call}")),
     }?;
@@ -82,10 +100,11 @@ pub(crate) fn first_use(gpu: &Gpu, call: &str) -> Result<(), String> {
 
 fn first_call<T: DeviceRepr, R>(
     gpu: &Gpu,
+    n: usize,
     item: impl Fn(usize) -> T,
     call: impl FnOnce(&CudaSlice<T>) -> Result<R, parascan::Error>,
 ) -> Result<f64, String> {
-    let input: Vec<T> = (0..FIRST).map(item).collect();
+    let input: Vec<T> = (0..n).map(item).collect();
     let input = told("the input", gpu.stream.clone_htod(&input))?;
     gpu.synchronize()?;
     let start = Instant::now();

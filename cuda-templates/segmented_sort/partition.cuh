@@ -335,19 +335,19 @@ template <class Order, class Tile, u32 CHUNK, u32 MEDIUM_CHUNK, u32 SMALL, u32 S
         Order order = this->order;
         auto &shared = *(typename Tile::Shared *)memory;
         Digit digit = digit_of(segment);
-        auto load = [=](u32 at) { return order.to(keys[at]); };
+        auto encode = [=](Bits key) { return order.to(key); };
         auto put = [=](u64 index, Bits key) { out[index] = order.from(key); };
         u64 *starts = segment.starts;
         if constexpr (!STABLE) {
             auto claim = [=](u32 d, u32 total) { return atomicAdd(starts + d, u64(total)); };
-            any_order<Tile>(shared, left, PlainDigit{digit}, load, put, claim);
+            tile_in_any_order<Tile>(shared, left, PlainDigit{digit}, keys, encode, put, claim);
         } else {
             LookBackDigits<u64> chain{call.words + u64(tile) * BINS, in_segment};
             auto publish = [=](u32 d, u32 total) { chain.publish(d, total); };
             auto receive = [=](u32 d, u32 total) { return starts[d] + chain.receive<4>(d, total); };
             Value *values_out = (Value *)call.values[to] + (HAS_VALUES ? segment.first : 0);
-            stable_any<Tile>(shared, left, digit, load, put, values ? values + first : nullptr, first_index, values_out,
-                             publish, receive);
+            stable_tile<Tile>(shared, left, digit, keys, encode, put, values ? values + first : nullptr, first_index,
+                              values_out, publish, receive);
         }
     }
 };

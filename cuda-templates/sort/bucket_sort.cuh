@@ -529,7 +529,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool FINER> struct BucketSort {
         Tile t(shared.tile, count);
         const Bits *keys = offsets(shared.by_bins);
         __syncthreads();
-        t.load([=](u32 at) { return keys[at]; });
+        t.load(keys, Encoded());
         typename Tile::TagWord source[ITEMS];
         __syncthreads(); // all threads have read their keys
         sort_digits(t, source, 0, span.bits);

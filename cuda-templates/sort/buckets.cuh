@@ -103,7 +103,7 @@ __device__ inline void add_counters(const u32 *counters, const BucketCall &bucke
 template <class Order, class Bits, u32 THREADS, class Bucket>
 __device__ void bucket_count_by(u32 *counters, const SortCall &call, const BucketCall &buckets, u32 lower_bits,
                                 Bucket to_bucket) {
-    constexpr u32 UNROLL = sizeof(Bits) > 4 ? 16 : 32, GROUP = sizeof(Vector) / sizeof(Bits);
+    constexpr u32 UNROLL = sizeof(Bits) > 2 ? 16 : 32, GROUP = sizeof(Vector) / sizeof(Bits);
     // flushed bits of a counter, and of a word
     constexpr u32 FLUSH = 3 << 14, FLUSH_PAIR = FLUSH << 16 | FLUSH;
     // Keys whose bucket is computed before the first is counted. The table and the counters are
@@ -356,8 +356,8 @@ template <class Order, class Tile, class Bucket> struct BucketStep {
             u64 at = u64(blockIdx.x) * Tile::TILE;
             const Bits *from = (const Bits *)call.keys_in + at;
             u32 *cursors = buckets.coarse_cursors;
-            any_order<Tile>(
-                s, call.n - at, digit, [=](u32 at) { return order.to(from[at]); }, PutKey<Order, Bits>{out, order},
+            tile_in_any_order<Tile>(
+                s, call.n - at, digit, from, [=](Bits key) { return order.to(key); }, PutKey<Order, Bits>{out, order},
                 [=](u32 d, u32 total) { return atomicAdd(cursors + d * CURSOR_STRIDE, total); });
         } else {
             typename IfElse<AROUND, PutUnlessDone<Order, Bits>, PutKey<Order, Bits>>::Type put{out, order};
@@ -375,8 +375,8 @@ template <class Order, class Tile, class Bucket> struct BucketStep {
                 const Bits *from = (const Bits *)call.keys_in + at;
                 const Value *values = (const Value *)call.values_in;
                 LookBackDigits<u32> chain{call.words[0] + u64(tile) * BINS, tile};
-                stable_any<Tile>(
-                    s, call.n - at, digit, [=](u32 at) { return order.to(from[at]); }, put,
+                stable_tile<Tile>(
+                    s, call.n - at, digit, from, [=](Bits key) { return order.to(key); }, put,
                     values ? values + at : nullptr, at, values_out, [=](u32 d, u32 total) { chain.publish(d, total); },
                     [=](u32 d, u32 total) {
                         return (starts[d << lower_bits] + chain.template receive<1>(d, total)) |
@@ -410,16 +410,14 @@ template <class Order, class Tile, class Bucket> struct BucketStep {
         const Bits *from = (const Bits *)call.keys[1] + at;
         if constexpr (!Tile::HAS_VALUES) {
             u32 *cursors = buckets.cursors;
-            any_order<Tile>(
-                s, part.left, digit, [=](u32 at) { return from[at]; }, put,
-                [=](u32 d, u32 total) {
-                    u32 bucket = (coarse << lower_bits) + d;
-                    return atomicAdd(cursors + bucket, total) | mark(bucket);
-                });
+            tile_in_any_order<Tile>(s, part.left, digit, from, Encoded(), put, [=](u32 d, u32 total) {
+                u32 bucket = (coarse << lower_bits) + d;
+                return atomicAdd(cursors + bucket, total) | mark(bucket);
+            });
         } else {
             LookBackDigits<u32> chain{words, part.number};
-            stable_any<Tile>(
-                s, part.left, digit, [=](u32 at) { return from[at]; }, put, (const Value *)call.values[1] + at, at,
+            stable_tile<Tile>(
+                s, part.left, digit, from, Encoded(), put, (const Value *)call.values[1] + at, at,
                 (Value *)call.values[0], [=](u32 d, u32 total) { chain.publish(d, total); },
                 [=](u32 d, u32 total) {
                     u32 earlier = chain.template receive<1>(d, total), bucket = (coarse << lower_bits) + d;

@@ -3,7 +3,7 @@
 // The passes count by hash tables as long as these hold all keys (`sort_count` in plan.cuh). If they do
 // to the end, the block that counts last puts the distinct keys in order (`DistinctKeys`). Keys-only are
 // then written from the counts. With a payload the passes go by digits of a key's rank among the distinct
-// keys (`LoadRanks`): one pass for up to 256 of them, two for up to MOST_DISTINCT.
+// keys (`EncodeRanks`): one pass for up to 256 of them, two for up to MOST_DISTINCT.
 #pragma once
 #include "sort/few_keys.cuh"
 
@@ -66,12 +66,12 @@ struct alignas(16) RankTable {
     static constexpr u32 MOST_TRIES = 512; // nothing separates two keys of one hash
 };
 
-// Loads the keys of a pass. With a table it translates them to ranks.
-template <class Load> struct LoadRanks {
-    Load load;
+// Encodes the keys of a pass and, with a table, translates them to ranks.
+template <class Encode> struct EncodeRanks {
+    Encode encode;
     const RankTable *table; // null: the keys stay as they are
 
-    __device__ auto operator()(u32 at) const { return load(at); }
+    template <class Bits> __device__ Bits operator()(Bits key) const { return encode(key); }
     // By the whole block.
     template <u32 COUNT, class Bits> __device__ void translate(char *exchange, Bits *key) const {
         if (table == nullptr) return;
@@ -83,7 +83,7 @@ template <class Load> struct LoadRanks {
         for (u32 i = 0; i < COUNT; i++) key[i] = here.rank(hash(key[i]));
     }
 };
-template <class Load> constexpr bool TRANSLATES<LoadRanks<Load>> = true;
+template <class Encode> constexpr bool TRANSLATES<EncodeRanks<Encode>> = true;
 
 // ---- the output from counts ---------------------------------------------------------------------
 

@@ -33,8 +33,8 @@ __device__ inline bool scatter_in_any_order(typename Tile::Shared &s, const Sort
     u64 at = u64(tile) * Tile::TILE;
     const Bits *from = (const Bits *)call.keys_in + at;
     u32 *counts = fixed.counts;
-    return any_order<Tile>(
-        s, call.n - at, digit, [=](u32 at) { return order.to(from[at]); }, Put{(Bits *)fixed.keys, order},
+    return tile_in_any_order<Tile>(
+        s, call.n - at, digit, from, [=](Bits key) { return order.to(key); }, Put{(Bits *)fixed.keys, order},
         [=](u32 d, u32 total) { return position(d, atomicAdd(counts + d, total), total); });
 }
 // The same in stable order, with the payload.
@@ -50,8 +50,8 @@ __device__ inline void scatter_in_order(typename Tile::Shared &s, const SortCall
     u32 *counts = fixed.counts;
     bool is_last = IS_LAST_TILE(tile, Tile::TILE, call.n);
     LookBackDigits<u32> chain{call.words[1] + u64(tile) * BINS, tile};
-    stable_any<Tile>(
-        s, call.n - at, digit, [=](u32 at) { return order.to(from[at]); }, Put{(Bits *)fixed.keys, order},
+    stable_tile<Tile>(
+        s, call.n - at, digit, from, [=](Bits key) { return order.to(key); }, Put{(Bits *)fixed.keys, order},
         values ? values + at : nullptr, at, (Value *)fixed.values, [=](u32 d, u32 total) { chain.publish(d, total); },
         [=](u32 d, u32 total) {
             u32 earlier = chain.template receive<8>(d, total);

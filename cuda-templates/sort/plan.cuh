@@ -197,6 +197,7 @@ __device__ bool sort_count(Counters<Bits, LOG_FEW> &s, const SortCall &call, Ind
     }
     auto count = [&](u32 p, u32 d, u32 keys) { atomicAdd(s.counts + (p * BINS + d) * COPIES + copy, keys); };
     auto count_digits = [&](Bits key, u32 keys) {
+#pragma unroll 1
         for (u32 p = 0; p < passes; p++) count(p, digit_of(call, p)(key), keys);
     };
     Batches<THREADS, UNROLL, Bits> batch((const Bits *)(after_buckets ? call.keys[0] : call.keys_in), all, part, parts);

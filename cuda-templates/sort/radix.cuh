@@ -1,7 +1,7 @@
 // Radix sort: one tile ranked by a digit of 8 bits and scattered (`RadixTile`). Every other file of
 // this folder includes this one.
 //
-// 1. load: each thread loads its keys, as unsigned integers in the order of the sort (`KeyOrder`).
+// 1. load: each thread loads its keys and encodes them: unsigned integers in the order of the sort (`KeyOrder`).
 // 2. rank: a key's rank among the keys of its warp, or of the block, that have its digit.
 // 3. scatter: the block's histogram and its exclusive prefix give each key its position in the
 //    tile. Keys go to shared memory, as runs of equal digits.
@@ -40,6 +40,11 @@ template <class Bits, KeyKind KIND, Bits INFINITE> struct KeyOrder {
         }
         return x;
     }
+};
+
+// Keys that are encoded already.
+struct Encoded {
+    template <class Bits> __device__ Bits operator()(Bits key) const { return key; }
 };
 
 // ---- small pieces ------------------------------------------------------------------------------
@@ -162,11 +167,11 @@ struct NoPayload { static constexpr u32 BYTES = 0; };
 // the digits of all keys before the first is counted, and an unordered tile loads its keys only after
 // the tables have come, and keeps each key's digit beside it.
 template <class D> constexpr bool IS_COSTLY = false;
-// Whether the block translates its keys when all are loaded, by tables in the exchange: calls
-// `load.translate(exchange, keys)`.
-template <class Load> constexpr bool TRANSLATES = false;
-// Whether some keys of an unordered tile stay where they are. Their digit is BINS + lane, a bin of
-// the lane's own, so that lanes do not contend.
+// Whether the block translates its keys when all are encoded, by tables in the exchange: calls
+// `encode.translate(exchange, keys)`.
+template <class Encode> constexpr bool TRANSLATES = false;
+// Whether some keys of an unordered tile stay where they are. Their digit is DIGITS + lane, so that lanes
+// do not contend for a bin.
 template <class D> constexpr bool SOME_STAY = false;
 constexpr u32 STAY_BINS = WARP;
 
@@ -181,8 +186,7 @@ enum Ranking {
 };
 
 // The layout of a tile. Item i of a lane comes before item i + 1 of any lane of its warp, and warps
-// come one after the other. A partial unordered tile goes row by row through all warps instead.
-// DIGITS: more than BINS only in an unordered tile whose digits are not costly.
+// come one after the other. DIGITS: more than BINS only in an unordered tile whose digits are not costly.
 template <class Bits_, class Value_, u32 THREADS_, u32 ITEMS_, Ranking RANKING, u32 DIGITS_ = BINS> struct RadixShape {
     typedef Bits_ Bits;
     typedef Value_ Value;
@@ -209,6 +213,8 @@ template <class Bits_, class Value_, u32 THREADS_, u32 ITEMS_, Ranking RANKING, 
                             typename IfElse<RANKING == UNORDERED, u8, u16>::Type>::Type TagWord;
     static constexpr bool HAS_TAGS = (RANKING == CHECKED || RANKING == UNORDERED || HAS_VALUES) && DIGITS == BINS;
     static constexpr u32 TAGS = HAS_TAGS ? PADDED_TILE : 2;
+    // A warp's counters: one for each digit, and a zero for digit DIGITS.
+    static constexpr u32 WARP_BINS = BINS + (IS_CHECKED ? 1 : 0);
     static_assert(THREADS >= DIGITS && TILE <= 65536, "a thread for each digit, 16 bits for a position");
     static_assert(DIGITS == BINS || RANKING == UNORDERED, "others count by warp");
     static_assert(RANKING != SORTED || !HAS_VALUES, "equal keys may change places");
@@ -218,9 +224,9 @@ template <class Bits_, class Value_, u32 THREADS_, u32 ITEMS_, Ranking RANKING, 
         TagWord tags[TAGS];
         // The histogram by warp, later where each warp's keys of a digit begin in the tile. If
         // UNORDERED, the block's histogram.
-        alignas(RANKING == BALLOTS ? 16 : 4) u32 bins[RANKING == UNORDERED ? DIGITS + STAY_BINS : WARPS * BINS];
-        // Where a digit's run begins in the tile. Behind the digits: the end, and room for the bins
-        // of keys that stay.
+        alignas(RANKING == BALLOTS ? 16 : 4) u32 bins[RANKING == UNORDERED ? DIGITS + STAY_BINS : WARPS * WARP_BINS];
+        // Where a digit's run begins in the tile. Behind the digits: the end and, if UNORDERED, room for
+        // the bins of keys that stay.
         u32 begin[DIGITS + (RANKING == UNORDERED ? STAY_BINS : 1)];
         // By digit: item j of the tile goes to `to + j` in the output.
         u64 to[DIGITS];
@@ -229,24 +235,25 @@ template <class Bits_, class Value_, u32 THREADS_, u32 ITEMS_, Ranking RANKING, 
     };
 };
 
-// A tile. WHOLE: it has all of its keys. Otherwise the last ones may be missing.
-template <class Bits, class Value, u32 THREADS, u32 ITEMS, Ranking RANKING, u32 DIGITS = BINS, bool WHOLE = false>
+// A tile. A partial tile has fewer than TILE keys. A missing key, neither loaded nor stored, has digit DIGITS
+// and goes to its own place in the tile, which is behind all keys. So whole and partial tiles share one
+// exchange. Ballots leave missing keys out.
+template <class Bits, class Value, u32 THREADS, u32 ITEMS, Ranking RANKING, u32 DIGITS = BINS>
 struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING, DIGITS> {
     typedef RadixShape<Bits, Value, THREADS, ITEMS, RANKING, DIGITS> Shape;
     typedef typename Shape::Shared Shared;
-    static constexpr u32 WARPS = Shape::WARPS, TILE = Shape::TILE, LONG_RUN = Shape::LONG_RUN;
+    static constexpr u32 WARPS = Shape::WARPS, TILE = Shape::TILE, LONG_RUN = Shape::LONG_RUN,
+                         WARP_BINS = Shape::WARP_BINS;
     static constexpr bool IS_CHECKED = Shape::IS_CHECKED, IS_SORTED = RANKING == SORTED;
     static constexpr u32 POSITION_BITS = 16, POSITION_MASK = (1 << POSITION_BITS) - 1;
     static constexpr u32 ROWS = ITEMS < 2 ? ITEMS : 2; // ranked at once
-    // Keys of a thread that one step of a store loop handles. With a payload two are faster; for
-    // the payload itself all are, if any run is long.
+    // Keys of a thread that one step of a whole tile's store loop handles. With a payload two are
+    // faster; for the payload itself all are, if any run is long.
     static constexpr u32 STORE_UNROLL = Shape::HAS_VALUES ? 2 : ITEMS;
     static constexpr bool HAS_VALUES = Shape::HAS_VALUES;
     typedef typename Shape::TagWord TagWord;
     using Shape::padded;
     using Shape::padded_row;
-    typedef RadixTile<Bits, Value, THREADS, ITEMS, RANKING, DIGITS, true> Whole;
-    typedef RadixTile<Bits, Value, THREADS, ITEMS, RANKING, DIGITS, false> Part;
 
     Shared &s;
     u32 count; // keys that exist
@@ -270,11 +277,10 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING, DIGITS> {
 
     // The position of this thread's item i in the input tile.
     __device__ u32 at(u32 i) const {
-        // All warps have as many keys.
-        if (RANKING == UNORDERED && !WHOLE) return i * THREADS + threadIdx.x;
         return RANKING == BALLOTS ? first() + i * WARP : (warp_id() * ITEMS + i) * WARP + lane_id();
     }
-    __device__ bool is_there(u32 i) const { return WHOLE || at(i) < end(); }
+    __device__ bool is_there(u32 i) const { return at(i) < end(); }
+    __device__ bool is_whole() const { return count == TILE; }
 
     // Calls `f(i)` by all lanes for each row in which the warp has a key.
     template <class F> __device__ void each(const F &f) const {
@@ -285,18 +291,39 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING, DIGITS> {
             for (u32 i = row; i < row + ROWS && i < ITEMS; i++) f(i);
         }
     }
+    // Calls `f(i, j, is_there)` for each of this thread's items of the exchange: item i is number j. The loop
+    // of a partial tile is not unrolled unless told, as a whole tile passes its code by.
+    template <u32 UNROLL, u32 PARTIAL = 1, class F> __device__ void each_exchanged(const F &f) const {
+        if (is_whole()) {
+#pragma unroll UNROLL
+            for (u32 i = 0; i < ITEMS; i++) f(i, i * THREADS + threadIdx.x, true);
+        } else {
+#pragma unroll PARTIAL
+            for (u32 i = 0; i < ITEMS; i++) f(i, i * THREADS + threadIdx.x, i * THREADS + threadIdx.x < count);
+        }
+    }
 
-    template <class Load> __device__ void load(const Load &load) {
+    // Loads the keys and encodes them. No branch uses a key, so the loads are in flight until the first key
+    // is encoded.
+    template <u32 UNROLL = ITEMS, class Encode> __device__ void load(const Bits *from, const Encode &encode) {
+        if (UNROLL == ITEMS && is_whole()) {
 #pragma unroll
-        for (u32 i = 0; i < ITEMS; i++) key[i] = is_there(i) ? load(at(i)) : Bits(0);
-        if constexpr (TRANSLATES<Load>) load.template translate<ITEMS>(s.exchange, key);
+            for (u32 i = 0; i < ITEMS; i++) key[i] = from[at(i)];
+        } else {
+#pragma unroll UNROLL
+            for (u32 i = 0; i < ITEMS; i++) key[i] = is_there(i) ? from[at(i)] : Bits(0);
+        }
+#pragma unroll UNROLL
+        for (u32 i = 0; i < ITEMS; i++) key[i] = encode(key[i]);
+        if constexpr (TRANSLATES<Encode>) encode.template translate<ITEMS>(s.exchange, key);
     }
 
     // Clears the block's histogram. A barrier must follow before an unordered tile is ranked.
-    template <class D> __device__ void clear_block_bins() {
+    __device__ void clear_block_bins() {
         static_assert(RANKING == UNORDERED, "others are counted by warp");
-        static_assert(!SOME_STAY<D> || THREADS >= DIGITS + STAY_BINS, "a thread for each counter");
-        if (threadIdx.x < (SOME_STAY<D> ? DIGITS + STAY_BINS : DIGITS)) s.bins[threadIdx.x] = 0;
+#pragma unroll
+        for (u32 first = 0; first < DIGITS + STAY_BINS; first += THREADS)
+            if (u32 i = first + threadIdx.x; i < DIGITS + STAY_BINS) s.bins[i] = 0;
     }
 
     // Ranks the keys: `position[i]` becomes digit << POSITION_BITS | rank, `bins` the histogram.
@@ -311,10 +338,12 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING, DIGITS> {
                 for (u32 i = 0; i + GROUP <= ITEMS; i += GROUP) digit.template all<GROUP>(key + i, position + i);
                 if constexpr (REST > 0) digit.template all<REST>(key + (ITEMS - REST), position + (ITEMS - REST));
             }
+            // Others are found one by one, as a warp ranks its first keys while others are on their way.
             auto digit_of = [&](u32 i) { return IS_COSTLY<D> ? position[i] : digit(key[i]); };
+            auto rank_one = [&](u32 i, u32 d) { position[i] = d << POSITION_BITS | atomicAdd(bins + d, 1); };
             // Additions to one counter are served one after the other. If all keys of a row, or of all
             // rows, have one digit, one lane adds for all.
-            if (u32 one = digit_of(0); WHOLE && all_same(one)) {
+            if (u32 one = digit_of(0); is_whole() && all_same(one)) {
                 bool alike = true;
 #pragma unroll
                 for (u32 i = 1; i < ITEMS; i++) alike &= digit_of(i) == one;
@@ -332,18 +361,22 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING, DIGITS> {
                         u32 before = lane_id() == 0 ? atomicAdd(bins + d, WARP) : 0;
                         position[i] = d << POSITION_BITS | (__shfl_sync(ALL_LANES, before, 0) + lane_id());
                     } else {
-                        position[i] = d << POSITION_BITS | atomicAdd(bins + d, 1);
+                        rank_one(i, d);
                     }
                     __syncwarp();
                 }
                 return;
             }
+            if (is_whole()) {
 #pragma unroll
-            for (u32 i = 0; i < ITEMS; i++)
-                if (is_there(i)) {
-                    u32 d = digit_of(i);
-                    position[i] = d << POSITION_BITS | atomicAdd(bins + d, 1);
+                for (u32 i = 0; i < ITEMS; i++) rank_one(i, digit_of(i));
+            } else {
+#pragma unroll
+                for (u32 i = 0; i < ITEMS; i++) {
+                    if (is_there(i)) rank_one(i, digit_of(i));
+                    else position[i] = DIGITS << POSITION_BITS | (RANKING == UNORDERED ? at(i) - count : at(i));
                 }
+            }
         }
     }
 
@@ -352,6 +385,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING, DIGITS> {
     // which returns where the run goes in the output.
     template <class D = Digit, class Publish, class Receive>
     __device__ void scatter(const Publish &publish, const Receive &receive) {
+        static_assert(RANKING != BALLOTS, "`move` is for these");
         __syncthreads();
         u32 total = 0, d = threadIdx.x;
         if (d < DIGITS) {
@@ -362,13 +396,14 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING, DIGITS> {
             if (d == DIGITS - 1) s.begin[DIGITS] = start + total; // all keys, but for those that stay
             if (RANKING != UNORDERED) {
 #pragma unroll
-                for (u32 w = 0; w < WARPS; w++) s.bins[w * BINS + d] += start;
+                for (u32 w = 0; w < WARPS; w++) s.bins[w * WARP_BINS + d] += start;
             }
         } else {
             pass_barrier_of_first();
         }
         has_long_run = __syncthreads_or(total > LONG_RUN);
-        exchange<D>();
+#pragma unroll
+        for (u32 i = 0; i < ITEMS; i++) exchange<D>(i);
         if (SOME_STAY<D>) count = s.begin[DIGITS];
         if (d < DIGITS) s.to[d] = receive(d, total) - s.begin[d];
         __syncthreads();
@@ -377,17 +412,17 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING, DIGITS> {
     // The same for a tile sorted by itself, whose runs are not needed afterwards. Each thread gets
     // keys back in the new order, with their source positions.
     __device__ void move(TagWord *source) {
-        static_assert(RANKING != UNORDERED, "keys of a thread begin at `first`");
+        static_assert(RANKING == BALLOTS, "keys of a thread begin at `first`");
         __syncthreads();
         u32 d = threadIdx.x;
         if (d < BINS) {
             u32 own[WARPS], total = 0;
 #pragma unroll
-            for (u32 w = 0; w < WARPS; w++) total += own[w] = s.bins[w * BINS + d];
+            for (u32 w = 0; w < WARPS; w++) total += own[w] = s.bins[w * WARP_BINS + d];
             u32 next = block_exclusive_sum<BINS>(total, s.totals);
 #pragma unroll
             for (u32 w = 0; w < WARPS; w++) {
-                s.bins[w * BINS + d] = next;
+                s.bins[w * WARP_BINS + d] = next;
                 next += own[w];
             }
         } else {
@@ -395,7 +430,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING, DIGITS> {
         }
         __syncthreads();
         Bits *keys = (Bits *)s.exchange;
-        const u32 *bins = s.bins + warp_id() * BINS;
+        const u32 *bins = s.bins + warp_id() * WARP_BINS;
         each([&](u32 i) { position[i] = (position[i] & POSITION_MASK) + bins[position[i] >> POSITION_BITS]; });
         each([&](u32 i) {
             if (!is_there(i)) return;
@@ -462,21 +497,19 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING, DIGITS> {
             else return HAS_VALUES ? u32(s.tags[index]) : digit(key) << POSITION_BITS | s.tags[index];
         };
         bool disorder = false;
-#pragma unroll STORE_UNROLL
-        for (u32 i = 0; i < ITEMS; i++) {
-            u32 j = i * THREADS + threadIdx.x, index = padded_row(i);
-            bool there = WHOLE || j < count;
+        each_exchanged<STORE_UNROLL>([&](u32 i, u32 j, bool is_there) {
+            u32 index = padded_row(i);
             decltype(rising(0, Bits(0))) own = 0;
-            if (there) {
+            if (is_there) {
                 Bits key = keys[index];
                 own = rising(index, key);
                 out(s.to[RANKING == SORTED ? digit(key) : u32(own) >> POSITION_BITS] + j, key);
             }
             auto previous = __shfl_up_sync(ALL_LANES, own, 1);
             u32 previous_index = index - (Shape::PADDED ? 2 : 1); // for lane 0
-            if (lane_id() == 0 && j > 0 && there) previous = rising(previous_index, keys[previous_index]);
-            disorder |= there && j > 0 && own < previous;
-        }
+            if (lane_id() == 0 && j > 0 && is_there) previous = rising(previous_index, keys[previous_index]);
+            disorder |= is_there && j > 0 && own < previous;
+        });
         return disorder;
     }
 
@@ -484,15 +517,11 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING, DIGITS> {
     template <class D, class Out> __device__ void store_unordered(D digit, const Out &out) {
         static_assert(RANKING == UNORDERED, "no padding");
         const Bits *keys = (const Bits *)s.exchange;
-        constexpr bool ALL = WHOLE && !SOME_STAY<D>; // all keys are there
-        auto digit_at = [&](u32 j, Bits key) { return IS_COSTLY<D> ? u32(s.tags[j]) : digit(key); };
-#pragma unroll
-        for (u32 i = 0; i < ITEMS; i++) {
-            u32 j = i * THREADS + threadIdx.x;
-            if (!ALL && j >= count) break;
+        each_exchanged<ITEMS, SOME_STAY<D> ? ITEMS : 1>([&](u32, u32 j, bool is_there) {
+            if (!is_there) return;
             Bits key = keys[j];
-            out(s.to[digit_at(j, key)] + j, key);
-        }
+            out(s.to[IS_COSTLY<D> ? u32(s.tags[j]) : digit(key)] + j, key);
+        });
     }
 
     // Stores the payload after the keys: calls `out(index, source position)` for each key.
@@ -501,35 +530,34 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING, DIGITS> {
         else store_values_by<STORE_UNROLL>(out);
     }
     template <u32 BY, class Out> __device__ void store_values_by(const Out &out) const {
-#pragma unroll BY
-        for (u32 i = 0; i < ITEMS; i++) {
-            u32 j = i * THREADS + threadIdx.x;
-            if (!WHOLE && j >= count) break;
+        each_exchanged<BY>([&](u32 i, u32 j, bool is_there) {
+            if (!is_there) return;
             u32 tag = s.tags[padded_row(i)];
             out(s.to[tag >> POSITION_BITS] + j, tag & POSITION_MASK);
-        }
+        });
     }
 
     // Ranks once more, by ballots. Called by the whole block, when the exchange is not read any
-    // more. Outlined, so that it takes no registers from the common path.
-    template <class D, class Load> __device__ void rank_again(D digit, const Load &load) {
-        Part::rank_again_outlined(s, count, digit, load);
+    // more. Outlined, so that it takes no registers from the common path. Its loops are not unrolled: GPUs
+    // add in the order of lanes, so none has come here.
+    template <class D, class Encode> __device__ void rank_again(D digit, const Bits *from, const Encode &encode) {
+        rank_again_outlined(s, count, digit, from, encode);
     }
 
-    // Loads the tile's payload into the exchange, item j at `swizzled(j)`.
-    template <class Load> __device__ Value *load_values(const Load &load) {
+    // Copies the tile's payload to the exchange, item j to `swizzled(j)`.
+    __device__ Value *load_values(const Value *from) {
         Value *values = (Value *)s.exchange;
         __syncthreads(); // the keys are stored
-        Value value[ITEMS]; // all loads are issued before the first store
+        if (is_whole()) {
+            Value value[ITEMS]; // all loads are issued before the first store
 #pragma unroll
-        for (u32 i = 0; i < ITEMS; i++) {
-            u32 j = i * THREADS + threadIdx.x;
-            if (WHOLE || j < count) value[i] = load(j);
-        }
+            for (u32 i = 0; i < ITEMS; i++) value[i] = from[i * THREADS + threadIdx.x];
 #pragma unroll
-        for (u32 i = 0; i < ITEMS; i++) {
-            u32 j = i * THREADS + threadIdx.x;
-            if (WHOLE || j < count) values[swizzled(j)] = value[i];
+            for (u32 i = 0; i < ITEMS; i++) values[swizzled(i * THREADS + threadIdx.x)] = value[i];
+        } else {
+#pragma unroll 4
+            for (u32 j = threadIdx.x; j < count; j += THREADS) copy_item_to_shared(values + swizzled(j), from + j);
+            wait_for_copies();
         }
         __syncthreads();
         return values;
@@ -537,9 +565,10 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING, DIGITS> {
 
   private:
     __device__ u32 *clear_warp_bins() {
-        u32 *bins = s.bins + warp_id() * BINS;
+        u32 *bins = s.bins + warp_id() * WARP_BINS;
 #pragma unroll
         for (u32 i = 0; i < BINS / WARP; i++) bins[i * WARP + lane_id()] = 0;
+        if (IS_CHECKED && lane_id() == 0) bins[DIGITS] = 0;
         __syncwarp();
         return bins;
     }
@@ -550,48 +579,48 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING, DIGITS> {
         u32 next = before;
 #pragma unroll
         for (u32 w = 0; w < WARPS; w++) {
-            u32 own = s.bins[w * BINS + threadIdx.x];
-            s.bins[w * BINS + threadIdx.x] = next;
+            u32 own = s.bins[w * WARP_BINS + threadIdx.x];
+            s.bins[w * WARP_BINS + threadIdx.x] = next;
             next += own;
         }
         return next - before;
     }
 
-    template <class D = Digit> __device__ void exchange() {
+    // Writes key i to the exchange.
+    template <class D = Digit> __device__ void exchange(u32 i) {
         static_assert(!IS_COSTLY<D> || Shape::HAS_TAGS, "tags hold the digits");
-        const u32 *bins = RANKING == UNORDERED ? s.begin : s.bins + warp_id() * BINS;
-#pragma unroll
-        for (u32 i = 0; i < ITEMS; i++)
-            if (is_there(i)) {
-                u32 d = position[i] >> POSITION_BITS;
-                position[i] = (position[i] & POSITION_MASK) + bins[d];
-                u32 index = padded(position[i]);
-                if (!SOME_STAY<D> || d < DIGITS) {
-                    ((Bits *)s.exchange)[index] = key[i];
-                    if (IS_COSTLY<D>) s.tags[index] = TagWord(d);
-                }
-                if (RANKING == CHECKED) s.tags[index] = TagWord(HAS_VALUES ? d << POSITION_BITS | at(i) : at(i));
-            }
+        const u32 *bins = RANKING == UNORDERED ? s.begin : s.bins + warp_id() * WARP_BINS;
+        u32 d = position[i] >> POSITION_BITS;
+        position[i] = (position[i] & POSITION_MASK) + bins[d];
+        u32 index = padded(position[i]);
+        if (!SOME_STAY<D> || d < DIGITS) {
+            ((Bits *)s.exchange)[index] = key[i];
+            if (IS_COSTLY<D>) s.tags[index] = TagWord(d);
+        }
+        if (RANKING == CHECKED) s.tags[index] = TagWord(HAS_VALUES ? d << POSITION_BITS | at(i) : at(i));
     }
 
   public:
-    template <class D, class Load>
-    static __device__ __noinline__ void rank_again_outlined(Shared &s, u32 count, D digit, Load load) {
+    template <class D, class Encode>
+    static __device__ __noinline__ void rank_again_outlined(Shared &s, u32 count, D digit, const Bits *from,
+                                                            Encode encode) {
         RadixTile t(s, count);
-        t.load(load);
-        t.rank_by_ballots(digit);
+        t.template load<1>(from, encode);
+        t.template rank_by_ballots<1>(digit);
         __syncthreads();
         if (threadIdx.x < BINS) t.scan_column(s.begin[threadIdx.x]);
         __syncthreads();
-        t.exchange();
+#pragma unroll 1
+        for (u32 i = 0; i < ITEMS; i++)
+            if (t.is_there(i)) t.exchange(i);
         __syncthreads();
     }
 
   private:
     // Lanes that agree in all ballots have the same digit. ROWS rows at once.
-    template <class D> __device__ void rank_by_ballots(D digit) {
+    template <u32 UNROLL = ITEMS, class D> __device__ void rank_by_ballots(D digit) {
         u32 *bins = clear_warp_bins(), lane = lane_id();
-#pragma unroll
+#pragma unroll UNROLL
         for (u32 row = 0; row < ITEMS; row += ROWS) {
             if (!__any_sync(ALL_LANES, is_there(row))) break;
             u32 same[ROWS];

@@ -15,7 +15,7 @@
 
 // ---- passes, least significant digit first -----------------------------------------------------
 
-// A digit for `any_order`, which needs no map.
+// A digit for `tile_in_any_order`, which needs no map.
 struct PlainDigit : Digit {
     __device__ bool prepare() const {
         __syncthreads(); // the bins are clear
@@ -83,85 +83,49 @@ template <class Value> __device__ inline Value &payload_at(Value *out, u64 index
     return out[Value::BYTES % 2 == 1 ? index & ~DONE : index];
 }
 
-// Sorts a tile stably by a digit: keys from `load(at)` to `put(index, key)`, the payload from
+// Sorts a tile stably by a digit: keys from `from`, encoded, to `put(index, key)`, the payload from
 // `values` to `values_out`. If `values` is null, the payload is the source indices, from `first`
-// on.
-template <class Tile, class D, class Load, class Put, class Out, class Publish, class Receive>
-__device__ inline void stable_tile(Tile &t, D digit, const Load &load, const Put &put,
-                                   const typename Tile::Shape::Value *values, u64 first, Out values_out,
-                                   const Publish &publish, const Receive &receive) {
+// on. `left`: the keys from the tile's first one on.
+template <class Tile, class D, class Encode, class Put, class Out, class Publish, class Receive>
+__device__ inline void stable_tile(typename Tile::Shared &s, u64 left, D digit, const typename Tile::Shape::Bits *from,
+                                   const Encode &encode, const Put &put, const typename Tile::Shape::Value *values,
+                                   u64 first, Out values_out, const Publish &publish, const Receive &receive) {
     typedef typename Tile::Shape::Value Value;
-    t.load(load);
+    Tile t(s, u32(min(left, u64(Tile::TILE))));
+    t.load(from, encode);
     t.rank(digit);
     t.scatter(publish, receive);
     if (__syncthreads_or(t.store(digit, put))) {
-        t.rank_again(digit, load);
+        t.rank_again(digit, from, encode);
         t.store(digit, put);
     }
     if constexpr (Tile::HAS_VALUES) {
         if (values == nullptr) {
             t.store_values([=](u64 index, u32 at) { payload_at(values_out, index) = Value::index(first + at); });
         } else {
-            const Value *staged = t.load_values([=](u32 at) { return values[at]; });
+            const Value *staged = t.load_values(values);
             t.store_values([=](u64 index, u32 at) { payload_at(values_out, index) = staged[swizzled(at)]; });
         }
     }
 }
 
-// A partial tile. Outlined, so that it takes no registers from whole tiles.
-template <class Tile, class D, class Load, class Put, class Out, class Publish, class Receive>
-__device__ __noinline__ void stable_partial_tile(typename Tile::Shared &s, u32 count, D digit, Load load, Put put,
-                                                 const typename Tile::Shape::Value *values, u64 first, Out values_out,
-                                                 Publish publish, Receive receive) {
-    Tile t(s, count);
-    stable_tile(t, digit, load, put, values, first, values_out, publish, receive);
-}
-
-// A whole or partial tile. `left`: the keys from the tile's first one on.
-template <class Tile, class D, class Load, class Put, class Out, class Publish, class Receive>
-__device__ inline void stable_any(typename Tile::Shared &s, u64 left, D digit, const Load &load, const Put &put,
-                                  const typename Tile::Shape::Value *values, u64 first, Out values_out,
-                                  const Publish &publish, const Receive &receive) {
-    if (left >= Tile::TILE) {
-        typename Tile::Whole t(s, Tile::TILE);
-        stable_tile(t, digit, load, put, values, first, values_out, publish, receive);
-    } else {
-        stable_partial_tile<typename Tile::Part>(s, u32(left), digit, load, put, values, first, values_out, publish,
-                                                 receive);
-    }
-}
-
 // Keys-only: scatters a tile in any order. `claim(digit, total)` returns the position of a digit's
 // run. Returns false, and moves nothing, if `digit.prepare()` finds no map.
-template <class Tile, class D, class Load, class Put, class Claim>
-__device__ inline bool any_order_tile(Tile &t, D digit, const Load &load, const Put &put, const Claim &claim) {
-    if (!IS_COSTLY<D>) t.load(load);
-    t.template clear_block_bins<D>();
+template <class Tile, class D, class Encode, class Put, class Claim>
+__device__ inline bool tile_in_any_order(typename Tile::Shared &s, u64 left, D digit,
+                                         const typename Tile::Shape::Bits *from, const Encode &encode, const Put &put,
+                                         const Claim &claim) {
+    Tile t(s, u32(min(left, u64(Tile::TILE))));
+    if (!IS_COSTLY<D>) t.load(from, encode);
+    t.clear_block_bins();
     if (!digit.prepare()) return false; // after the loads are issued
-    if (IS_COSTLY<D>) t.load(load);
+    if (IS_COSTLY<D>) t.load(from, encode);
     t.rank(digit);
     u64 position = 0;
     t.template scatter<D>([&](u32 d, u32 total) { position = total ? claim(d, total) : 0; },
                           [&](u32, u32) { return position; });
     t.store_unordered(digit, put);
     return true;
-}
-// The same for a partial tile, outlined too.
-template <class Tile, class D, class Load, class Put, class Claim>
-__device__ __noinline__ bool any_order_partial(typename Tile::Shared &s, u32 count, D digit, Load load, Put put,
-                                               Claim claim) {
-    Tile t(s, count);
-    return any_order_tile(t, digit, load, put, claim);
-}
-template <class Tile, class D, class Load, class Put, class Claim>
-__device__ inline bool any_order(typename Tile::Shared &s, u64 left, D digit, const Load &load, const Put &put,
-                                 const Claim &claim) {
-    if (left >= Tile::TILE) {
-        typename Tile::Whole t(s, Tile::TILE);
-        return any_order_tile(t, digit, load, put, claim);
-    } else {
-        return any_order_partial<typename Tile::Part>(s, u32(left), digit, load, put, claim);
-    }
 }
 
 // Waits until a counter of finished work, which other blocks add to, is at least `least`.
@@ -263,10 +227,7 @@ template <class Order, class Tile> struct SortPass {
         const Value *values = (const Value *)(is_first ? call.values_in : to ? call.values[0] : call.values[1]);
         Bits *out = (Bits *)(to ? call.keys[1] : call.keys[0]);
         bool is_first = this->is_first, is_last = this->is_last, unwanted = Tile::HAS_VALUES && is_last && call.no_keys;
-        auto load = [=](u32 at) {
-            Bits key = from[at];
-            return is_first ? order.to(key) : key;
-        };
+        auto encode = [=](Bits key) { return is_first ? order.to(key) : key; };
         auto put = [=](u64 index, Bits key) {
             if (!unwanted) out[index] = is_last ? order.from(key) : key;
         };
@@ -278,24 +239,26 @@ template <class Order, class Tile> struct SortPass {
             if constexpr (COUNTS_DISTINCT<Tile>) {
                 bool by_rank = tiles.distinct > 0;
                 const DistinctKeys<Bits> *distinct = (const DistinctKeys<Bits> *)call.distinct;
-                LoadRanks<decltype(load)> load_ranks{load, by_rank && tiles.run == 0 ? &distinct->ranks : nullptr};
+                EncodeRanks<decltype(encode)> ranks{encode, by_rank && tiles.run == 0 ? &distinct->ranks : nullptr};
                 auto put_key = [=](u64 index, Bits key_or_rank) {
                     put(index, is_last && by_rank ? distinct->keys[key_or_rank] : key_or_rank);
                 };
                 Digit digit = by_rank ? Digit{pass * DIGIT_BITS, BINS - 1} : digit_of(call, pass);
-                stable_any<Tile>(s, left, digit, load_ranks, put_key, values, first, values_out, publish, receive);
+                stable_tile<Tile>(s, left, digit, from, ranks, put_key, values, first, values_out, publish, receive);
             } else {
-                stable_any<Tile>(s, left, digit_of(call, pass), load, put, values, first, values_out, publish, receive);
+                stable_tile<Tile>(s, left, digit_of(call, pass), from, encode, put, values, first, values_out, publish,
+                                  receive);
             }
         } else if (tiles.run > 0) {
-            stable_any<Tile>(s, left, sorted_digit(call, pass), load, put, nullptr, first, (Value *)nullptr, publish,
-                             receive);
+            stable_tile<Tile>(s, left, sorted_digit(call, pass), from, encode, put, nullptr, first, (Value *)nullptr,
+                              publish, receive);
         } else { // the keys are in no order yet
             typedef RadixTile<Bits, Value, Tile::THREADS, Tile::ITEMS, UNORDERED> Unordered;
             static_assert(sizeof(typename Unordered::Shared) <= sizeof(s), "they share memory");
             u64 *next = plan.starts[pass];
-            any_order<Unordered>(*(typename Unordered::Shared *)&s, left, PlainDigit{digit_of(call, pass)}, load, put,
-                                 [=](u32 d, u32 total) { return atomicAdd(next + d, u64(total)); });
+            tile_in_any_order<Unordered>(*(typename Unordered::Shared *)&s, left, PlainDigit{digit_of(call, pass)},
+                                         from, encode, put,
+                                         [=](u32 d, u32 total) { return atomicAdd(next + d, u64(total)); });
         }
     }
 };

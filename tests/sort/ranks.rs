@@ -17,14 +17,13 @@ typedef RadixTile<u32, PAYLOAD, 256, ROWS, RANKING> Tile;
 
 template <class T> __device__ void sort_tile(T t, u32 first, const u32 *in, u32 *out, u32 *at, u32 *again) {
     SortedDigit digit{{8, 255}, 0xffff};
-    auto load = [=](u32 i) { return in[first + i]; };
     auto put = [=](u64 place, u32 key) { out[first + place] = key; };
-    t.load(load);
+    t.load(in + first, Encoded());
     t.rank(digit);
     t.scatter([](u32, u32) {}, [&](u32 d, u32) { return u64(t.s.begin[d]); });
     if (__syncthreads_or(t.store(digit, put))) {
         if (threadIdx.x == 0) atomicAdd(again, 1);
-        t.rank_again(digit, load);
+        t.rank_again(digit, in + first, Encoded());
         t.store(digit, put);
     }
     if constexpr (T::HAS_VALUES) t.store_values([=](u64 place, u32 i) { at[first + place] = first + i; });
@@ -33,25 +32,19 @@ template <class T> __device__ void sort_tile(T t, u32 first, const u32 *in, u32 
 extern "C" __global__ void subject(const u32 *in, u32 *out, u32 *at, u32 n, u32 *again) {
     __shared__ Tile::Shared shared;
     u32 first = blockIdx.x * Tile::TILE;
-    if (n - first >= Tile::TILE) sort_tile(Tile::Whole(shared, Tile::TILE), first, in, out, at, again);
-    else sort_tile(Tile::Part(shared, n - first), first, in, out, at, again);
+    sort_tile(Tile(shared, min(n - first, Tile::TILE)), first, in, out, at, again);
 }
 "#;
 
 /// Odd lanes are served before even ones.
 const ODD_FIRST: Edit = once(
-    "                if (is_there(i)) {
-                    u32 d = digit_of(i);
-                    position[i] = d << POSITION_BITS | atomicAdd(bins + d, 1);
-                }",
-    "                for (u32 odd = 2; odd-- > 0; __syncwarp())
-                    if (is_there(i) && lane_id() % 2 == odd) {
-                        u32 d = digit_of(i);
-                        position[i] = d << POSITION_BITS | atomicAdd(bins + d, 1);
-                    }",
+    "            for (u32 i = 0; i < ITEMS; i++) rank_one(i, digit_of(i));",
+    "            for (u32 i = 0; i < ITEMS; i++)
+                for (u32 odd = 2; odd-- > 0; __syncwarp())
+                    if (lane_id() % 2 == odd) rank_one(i, digit_of(i));",
 );
 /// The block does not compare neighbours.
-const NO_CHECK: Edit = once("disorder |= there && j > 0 && own < previous;", "");
+const NO_CHECK: Edit = once("disorder |= is_there && j > 0 && own < previous;", "");
 
 #[test]
 fn lanes_in_any_order() {

@@ -128,7 +128,8 @@ impl SortShape {
     }
     const fn of_passes(&self, tile: SortBlock) -> usize {
         let is_skewed = self.payload == 0 || tile.items.is_multiple_of(8); // `RadixShape::PADDED`
-        tile.shared(self.widest + self.note(), if is_skewed { tile.tile() / 32 } else { 0 })
+        let of_missing = tile.threads / 32 * 4; // a counter for each warp
+        tile.shared(self.widest + self.note(), if is_skewed { tile.tile() / 32 } else { 0 }) + of_missing
     }
     /// Bytes of shared memory of `sort_passes`.
     pub(crate) const fn pass_shared(&self) -> usize {
@@ -191,7 +192,7 @@ pub(crate) const fn distinct_bytes(key: usize) -> usize {
     ((1 << LOG_DISTINCT) + MOST_DISTINCT) * (key + 4) + RANKS + 64
 }
 /// Bytes of `BucketMap::Tables` of `sort/bucket_map.cuh` in shared memory: intervals and heavy keys. For
-/// pairs of 4 bytes on an H200, 400 bytes more would take a part of the L1 cache.
+/// pairs of 4 bytes on an H200, 200 bytes more would take a part of the L1 cache.
 pub(crate) const fn map_tables(key: usize) -> usize {
     4 * (33 << 6) + 256 * key + 384
 }
