@@ -96,7 +96,7 @@ const USAGE: &str = "usage: versus [FLAG]...
        compaction: --select --fractions --select-types
        segments:   --segments
        sort:       --sort --sort-sweep --sort-patterns --sort-hard --sort-longest
-       versus --first-use sum_i32 | sort_u32 | affine_f32
+       versus --first-use sum_i32 | sort_u32 | affine_f32 | pairs_u64_LOG
        versus --plot FILE FOLDER
        versus --plot-ladder FILE FOLDER
        versus --plot-segmented FILE FOLDER";
