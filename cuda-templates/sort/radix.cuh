@@ -213,7 +213,7 @@ template <class Bits_, class Value_, u32 THREADS_, u32 ITEMS_, Ranking RANKING, 
                             typename IfElse<RANKING == UNORDERED, u8, u16>::Type>::Type TagWord;
     static constexpr bool HAS_TAGS = (RANKING == CHECKED || RANKING == UNORDERED || HAS_VALUES) && DIGITS == BINS;
     static constexpr u32 TAGS = HAS_TAGS ? PADDED_TILE : 2;
-    // A warp's counters: one for each digit, and a zero for digit DIGITS.
+    // A warp's counters: one for each digit and, if checked, a zero for digit DIGITS.
     static constexpr u32 WARP_BINS = BINS + (IS_CHECKED ? 1 : 0);
     static_assert(THREADS >= DIGITS && TILE <= 65536, "a thread for each digit, 16 bits for a position");
     static_assert(DIGITS == BINS || RANKING == UNORDERED, "others count by warp");
@@ -256,7 +256,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING, DIGITS> {
     using Shape::padded_row;
 
     Shared &s;
-    u32 count; // keys that exist
+    u32 count; // keys of the tile; after `scatter` without those that stay
     // BALLOTS: the position of this thread's first key, and the end of its warp's keys.
     u32 own_first, own_end;
     bool has_long_run; // whether any run is longer than LONG_RUN
@@ -292,19 +292,19 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING, DIGITS> {
         }
     }
     // Calls `f(i, j, is_there)` for each of this thread's items of the exchange: item i is number j. The loop
-    // of a partial tile is not unrolled unless told, as a whole tile passes its code by.
-    template <u32 UNROLL, u32 PARTIAL = 1, class F> __device__ void each_exchanged(const F &f) const {
+    // of a partial tile is short: a whole tile jumps over its code, which is fetched all the same.
+    template <u32 UNROLL, u32 PARTIAL_UNROLL = 1, class F> __device__ void each_exchanged(const F &f) const {
         if (is_whole()) {
 #pragma unroll UNROLL
             for (u32 i = 0; i < ITEMS; i++) f(i, i * THREADS + threadIdx.x, true);
         } else {
-#pragma unroll PARTIAL
+#pragma unroll PARTIAL_UNROLL
             for (u32 i = 0; i < ITEMS; i++) f(i, i * THREADS + threadIdx.x, i * THREADS + threadIdx.x < count);
         }
     }
 
-    // Loads the keys and encodes them. No branch uses a key, so the loads are in flight until the first key
-    // is encoded.
+    // Loads the keys, and encodes them in a loop of its own, so that all loads are issued first. Of two loops of
+    // loads that are alike the compiler would make one, with an address for each key.
     template <u32 UNROLL = ITEMS, class Encode> __device__ void load(const Bits *from, const Encode &encode) {
         if (UNROLL == ITEMS && is_whole()) {
 #pragma unroll
@@ -338,11 +338,11 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING, DIGITS> {
                 for (u32 i = 0; i + GROUP <= ITEMS; i += GROUP) digit.template all<GROUP>(key + i, position + i);
                 if constexpr (REST > 0) digit.template all<REST>(key + (ITEMS - REST), position + (ITEMS - REST));
             }
-            // Others are found one by one, as a warp ranks its first keys while others are on their way.
+            // Other digits are computed key by key: a warp ranks its first keys while later ones are loading.
             auto digit_of = [&](u32 i) { return IS_COSTLY<D> ? position[i] : digit(key[i]); };
             auto rank_one = [&](u32 i, u32 d) { position[i] = d << POSITION_BITS | atomicAdd(bins + d, 1); };
-            // Additions to one counter are served one after the other. If all keys of a row, or of all
-            // rows, have one digit, one lane adds for all.
+            // Additions to one counter are served one after the other. If all keys of a row of a whole tile, or
+            // of all its rows, have one digit, one lane adds for all.
             if (u32 one = digit_of(0); is_whole() && all_same(one)) {
                 bool alike = true;
 #pragma unroll
@@ -371,6 +371,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING, DIGITS> {
 #pragma unroll
                 for (u32 i = 0; i < ITEMS; i++) rank_one(i, digit_of(i));
             } else {
+                // To the place of a missing key `exchange` adds nothing or, if UNORDERED, the number of keys.
 #pragma unroll
                 for (u32 i = 0; i < ITEMS; i++) {
                     if (is_there(i)) rank_one(i, digit_of(i));
@@ -497,18 +498,18 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING, DIGITS> {
             else return HAS_VALUES ? u32(s.tags[index]) : digit(key) << POSITION_BITS | s.tags[index];
         };
         bool disorder = false;
-        each_exchanged<STORE_UNROLL>([&](u32 i, u32 j, bool is_there) {
+        each_exchanged<STORE_UNROLL>([&](u32 i, u32 j, bool there) {
             u32 index = padded_row(i);
             decltype(rising(0, Bits(0))) own = 0;
-            if (is_there) {
+            if (there) {
                 Bits key = keys[index];
                 own = rising(index, key);
                 out(s.to[RANKING == SORTED ? digit(key) : u32(own) >> POSITION_BITS] + j, key);
             }
             auto previous = __shfl_up_sync(ALL_LANES, own, 1);
             u32 previous_index = index - (Shape::PADDED ? 2 : 1); // for lane 0
-            if (lane_id() == 0 && j > 0 && is_there) previous = rising(previous_index, keys[previous_index]);
-            disorder |= is_there && j > 0 && own < previous;
+            if (lane_id() == 0 && j > 0 && there) previous = rising(previous_index, keys[previous_index]);
+            disorder |= there && j > 0 && own < previous;
         });
         return disorder;
     }
@@ -517,8 +518,9 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING, DIGITS> {
     template <class D, class Out> __device__ void store_unordered(D digit, const Out &out) {
         static_assert(RANKING == UNORDERED, "no padding");
         const Bits *keys = (const Bits *)s.exchange;
-        each_exchanged<ITEMS, SOME_STAY<D> ? ITEMS : 1>([&](u32, u32 j, bool is_there) {
-            if (!is_there) return;
+        // If keys stay, a whole tile takes the loop of a partial one.
+        each_exchanged<ITEMS, SOME_STAY<D> ? ITEMS : 1>([&](u32, u32 j, bool there) {
+            if (!there) return;
             Bits key = keys[j];
             out(s.to[IS_COSTLY<D> ? u32(s.tags[j]) : digit(key)] + j, key);
         });
@@ -530,16 +532,16 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING, DIGITS> {
         else store_values_by<STORE_UNROLL>(out);
     }
     template <u32 BY, class Out> __device__ void store_values_by(const Out &out) const {
-        each_exchanged<BY>([&](u32 i, u32 j, bool is_there) {
-            if (!is_there) return;
+        each_exchanged<BY>([&](u32 i, u32 j, bool there) {
+            if (!there) return;
             u32 tag = s.tags[padded_row(i)];
             out(s.to[tag >> POSITION_BITS] + j, tag & POSITION_MASK);
         });
     }
 
     // Ranks once more, by ballots. Called by the whole block, when the exchange is not read any
-    // more. Outlined, so that it takes no registers from the common path. Its loops are not unrolled: GPUs
-    // add in the order of lanes, so none has come here.
+    // more. Outlined, so that it takes no registers from the common path. Its loops over keys are not unrolled:
+    // no GPU tested has come here.
     template <class D, class Encode> __device__ void rank_again(D digit, const Bits *from, const Encode &encode) {
         rank_again_outlined(s, count, digit, from, encode);
     }
@@ -600,7 +602,6 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING, DIGITS> {
         if (RANKING == CHECKED) s.tags[index] = TagWord(HAS_VALUES ? d << POSITION_BITS | at(i) : at(i));
     }
 
-  public:
     template <class D, class Encode>
     static __device__ __noinline__ void rank_again_outlined(Shared &s, u32 count, D digit, const Bits *from,
                                                             Encode encode) {
@@ -616,7 +617,6 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING, DIGITS> {
         __syncthreads();
     }
 
-  private:
     // Lanes that agree in all ballots have the same digit. ROWS rows at once.
     template <u32 UNROLL = ITEMS, class D> __device__ void rank_by_ballots(D digit) {
         u32 *bins = clear_warp_bins(), lane = lane_id();

@@ -83,7 +83,7 @@ template <class Value> __device__ inline Value &payload_at(Value *out, u64 index
     return out[Value::BYTES % 2 == 1 ? index & ~DONE : index];
 }
 
-// Sorts a tile stably by a digit: keys from `from`, encoded, to `put(index, key)`, the payload from
+// Sorts a tile stably by a digit: keys from `from`, by `encode`, to `put(index, key)`, the payload from
 // `values` to `values_out`. If `values` is null, the payload is the source indices, from `first`
 // on. `left`: the keys from the tile's first one on.
 template <class Tile, class D, class Encode, class Put, class Out, class Publish, class Receive>
@@ -239,12 +239,12 @@ template <class Order, class Tile> struct SortPass {
             if constexpr (COUNTS_DISTINCT<Tile>) {
                 bool by_rank = tiles.distinct > 0;
                 const DistinctKeys<Bits> *distinct = (const DistinctKeys<Bits> *)call.distinct;
-                EncodeRanks<decltype(encode)> ranks{encode, by_rank && tiles.run == 0 ? &distinct->ranks : nullptr};
+                EncodeRanks<decltype(encode)> to_ranks{encode, by_rank && tiles.run == 0 ? &distinct->ranks : nullptr};
                 auto put_key = [=](u64 index, Bits key_or_rank) {
                     put(index, is_last && by_rank ? distinct->keys[key_or_rank] : key_or_rank);
                 };
                 Digit digit = by_rank ? Digit{pass * DIGIT_BITS, BINS - 1} : digit_of(call, pass);
-                stable_tile<Tile>(s, left, digit, from, ranks, put_key, values, first, values_out, publish, receive);
+                stable_tile<Tile>(s, left, digit, from, to_ranks, put_key, values, first, values_out, publish, receive);
             } else {
                 stable_tile<Tile>(s, left, digit_of(call, pass), from, encode, put, values, first, values_out, publish,
                                   receive);
