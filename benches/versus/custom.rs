@@ -48,22 +48,26 @@ fn first_uses() -> Result<(), String> {
     let this = told("the path of versus", env::current_exe())?;
     let mut outcome = Ok(());
     let calls = [
-        ("first_use", "sum_i32".to_owned()),
-        ("first_use", "sort_u32".to_owned()),
-        ("first_use", "affine_f32".to_owned()),
-        ("first_use_cached", "affine_f32".to_owned()),
-        ("first_use_cached", "affine_f32".to_owned()),
+        ("first_use", "sum_i32"),
+        ("first_use", "sort_u32"),
+        ("first_use", "affine_f32"),
+        ("first_use_cached", "affine_f32"),
+        ("first_use_cached", "affine_f32"),
+        // Each length is sorted another way, by other kernels.
+        ("first_use", "pairs_u64_10"),
+        ("first_use", "pairs_u64_16"),
+        ("first_use", "pairs_u64_20"),
+        ("first_use", "pairs_u64_22"),
+        ("first_use", "pairs_u64_24"),
     ];
-    // Each length is sorted another way, by other kernels.
-    let pairs = [10, 16, 20, 22, 24].map(|log| ("first_use", format!("{PAIRS}{log}")));
-    for (what, call) in calls.into_iter().chain(pairs) {
+    for (what, call) in calls {
         let mut process = Command::new(&this);
-        process.args([FIRST_USE, &call]).env("PARASCAN_CACHE", folder.join(&call));
+        process.args([FIRST_USE, call]).env("PARASCAN_CACHE", folder.join(call));
         process.env("CUDA_CACHE_DISABLE", "1"); // NVRTC's own cache
         let output = told("a process", process.output())?;
-        let us = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        let n_and_us = String::from_utf8_lossy(&output.stdout).trim().to_owned();
         if output.status.success() {
-            println!("parascan,{what},{call},{},{us},,", elements(&call));
+            println!("parascan,{what},{call},{n_and_us},,");
         } else {
             outcome = Err(String::from_utf8_lossy(&output.stderr).trim().to_owned());
         }
@@ -72,14 +76,13 @@ fn first_uses() -> Result<(), String> {
     outcome
 }
 
-/// The elements of a first call.
-fn elements(call: &str) -> usize {
-    call.strip_prefix(PAIRS).and_then(|log| log.parse().ok()).map_or(FIRST, |log: u32| 1 << log)
-}
-
-/// Prints the microseconds of the first call, until its result is there.
+/// Prints the number of elements and the microseconds of the first call, until its result is there.
 pub(crate) fn first_use(gpu: &Gpu, call: &str) -> Result<(), String> {
-    let n = elements(call);
+    let unknown = || format!("no first call is named {call}");
+    let n = match call.strip_prefix(PAIRS) {
+        Some(log) => 1 << log.parse().ok().filter(|&log: &u32| log <= 30).ok_or_else(unknown)?,
+        None => FIRST,
+    };
     let key = |i| (i as u32).wrapping_mul(0x9e37_79b9);
     let us = match call {
         "sum_i32" => first_call(gpu, n, |i| i as i32, |input| scan::<Sum, i32>().run(input)),
@@ -92,9 +95,9 @@ pub(crate) fn first_use(gpu: &Gpu, call: &str) -> Result<(), String> {
             let payload = told("the payload", gpu.stream.clone_htod(&payload))?;
             first_call(gpu, n, key, |input| sort::<u32>().run_pairs(input, &payload))
         }
-        _ => Err(format!("no first call is named {call}")),
+        _ => Err(unknown()),
     }?;
-    println!("{us:.0}");
+    println!("{n},{us:.0}");
     Ok(())
 }
 
