@@ -355,16 +355,16 @@ extern "C" cudaError_t versus_cub_reduce_by_key(
 struct Sorting
 {
   const void* keys;
-  const uint32_t* values;
+  const void* values;
   void* keys_output;
-  uint32_t* values_output;
+  void* values_output;
   uint64_t n;
 };
 
 /// Like DeviceRadixSort: without temporary memory it returns how many bytes it needs.
 typedef cudaError_t (*Sort)(void* temporary, size_t* bytes, const Sorting* sorting, cudaStream_t stream);
 
-/// Sorts of `u32` keys by segment, with values or, if `values` is null, without: `segments` + 1
+/// Sorts of `u32` keys by segment, with values of 4 bytes or, if `values` is null, without: `segments` + 1
 /// offsets. They wait for the stream. Without temporary memory they return how many bytes they need.
 extern "C" cudaError_t versus_cub_segmented_sort(
   void* temporary, size_t* bytes, const Sorting* sorting, const uint32_t* offsets, unsigned segments,
@@ -372,45 +372,54 @@ extern "C" cudaError_t versus_cub_segmented_sort(
 {
   const uint32_t* keys = static_cast<const uint32_t*>(sorting->keys);
   uint32_t* keys_output = static_cast<uint32_t*>(sorting->keys_output);
+  const uint32_t* values = static_cast<const uint32_t*>(sorting->values);
+  uint32_t* values_output = static_cast<uint32_t*>(sorting->values_output);
   const int64_t n = static_cast<int64_t>(sorting->n);
-  if (sorting->values == nullptr)
+  if (values == nullptr)
     return DeviceSegmentedSort::SortKeys(
       temporary, *bytes, keys, keys_output, n, segments, offsets, offsets + 1, stream);
   return DeviceSegmentedSort::SortPairs(
-    temporary, *bytes, keys, keys_output, sorting->values, sorting->values_output, n, segments, offsets, offsets + 1,
-    stream);
+    temporary, *bytes, keys, keys_output, values, values_output, n, segments, offsets, offsets + 1, stream);
 }
 
 /// CUB is tuned for lengths of int and of 64 bits; which is faster depends on the keys.
-template <typename T, typename N>
+template <typename T, typename V, typename N>
 cudaError_t sort_as(void* temporary, size_t* bytes, const Sorting* sorting, cudaStream_t stream)
 {
   const T* keys = static_cast<const T*>(sorting->keys);
   T* keys_output = static_cast<T*>(sorting->keys_output);
+  const V* values = static_cast<const V*>(sorting->values);
+  V* values_output = static_cast<V*>(sorting->values_output);
   const N n = static_cast<N>(sorting->n);
-  if (sorting->values == nullptr)
+  if (values == nullptr)
     return DeviceRadixSort::SortKeys(temporary, *bytes, keys, keys_output, n, 0, int(sizeof(T) * 8), stream);
   return DeviceRadixSort::SortPairs(
-    temporary, *bytes, keys, keys_output, sorting->values, sorting->values_output, n, 0, int(sizeof(T) * 8), stream);
+    temporary, *bytes, keys, keys_output, values, values_output, n, 0, int(sizeof(T) * 8), stream);
 }
 
 struct SortRow
 {
   const char* type;
+  size_t of_value; // bytes
   Sort by_int, by_64_bits;
 };
 
-#define SORTS(NAME, T) {NAME, sort_as<T, int>, sort_as<T, int64_t>}
+struct alignas(16) Value16 { uint64_t words[2]; };
+
+#define SORTS_WITH(NAME, T, V) {NAME, sizeof(V), sort_as<T, V, int>, sort_as<T, V, int64_t>}
+#define SORTS(NAME, T) SORTS_WITH(NAME, T, uint32_t)
 static const SortRow SORT_ROWS[] = {
   SORTS("u8", uint8_t), SORTS("u16", uint16_t), SORTS("u32", uint32_t), SORTS("i32", int32_t), SORTS("u64", uint64_t),
   SORTS("i64", int64_t), SORTS("f16", __half), SORTS("f32", float), SORTS("f64", double),
+  SORTS_WITH("u32", uint32_t, uint64_t), SORTS_WITH("u32", uint32_t, Value16),
 };
 
-/// Returns the radix sort of keys of that type, by lengths of 64 bits or of int, or null.
-extern "C" Sort versus_cub_sort(const char* type, bool by_64_bits)
+/// Returns the radix sort of keys of that type and values of so many bytes, by lengths of 64 bits or of int, or
+/// null.
+extern "C" Sort versus_cub_sort(const char* type, size_t of_value, bool by_64_bits)
 {
   for (const SortRow& row : SORT_ROWS)
-    if (!strcmp(row.type, type)) return by_64_bits ? row.by_64_bits : row.by_int;
+    if (!strcmp(row.type, type) && row.of_value == of_value) return by_64_bits ? row.by_64_bits : row.by_int;
   return nullptr;
 }
 

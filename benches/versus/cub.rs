@@ -62,7 +62,11 @@ mod shim {
             segments: u32,
             stream: super::CUstream,
         ) -> i32;
-        pub(super) fn versus_cub_sort(r#type: *const c_char, by_64_bits: bool) -> Option<super::SortFunction>;
+        pub(super) fn versus_cub_sort(
+            r#type: *const c_char,
+            of_value: usize,
+            by_64_bits: bool,
+        ) -> Option<super::SortFunction>;
         pub(super) fn versus_cub_version() -> i32;
     }
 
@@ -391,7 +395,7 @@ impl CubSegmentedSort {
     }
 }
 
-/// CUB's radix sort of a key type.
+/// CUB's radix sort of a key type, and values of one size.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CubSort(SortFunction);
 
@@ -402,7 +406,7 @@ type SortFunction = unsafe extern "C" fn(temporary: CUdeviceptr, bytes: &mut usi
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sorting {
     pub(crate) keys: CUdeviceptr,
-    /// Values of 4 bytes, or null.
+    /// Values, or null.
     pub(crate) values: CUdeviceptr,
     pub(crate) keys_output: CUdeviceptr,
     pub(crate) values_output: CUdeviceptr,
@@ -410,15 +414,15 @@ pub(crate) struct Sorting {
 }
 
 impl CubSort {
-    /// `None` without CUB, or if `cub.cu` has no such row.
+    /// Of keys of the type `of` and values of `of_value` bytes. `None` without CUB, or if `cub.cu` has no such row.
     #[cfg(feature = "cub")]
-    pub(crate) fn find(of: &str, by_64_bits: bool) -> Option<CubSort> {
+    pub(crate) fn find(of: &str, of_value: usize, by_64_bits: bool) -> Option<CubSort> {
         let of = shim::text(of);
         // SAFETY: a C string, read only during the call.
-        unsafe { shim::versus_cub_sort(of.as_ptr(), by_64_bits) }.map(CubSort)
+        unsafe { shim::versus_cub_sort(of.as_ptr(), of_value, by_64_bits) }.map(CubSort)
     }
     #[cfg(not(feature = "cub"))]
-    pub(crate) fn find(_: &str, _: bool) -> Option<CubSort> {
+    pub(crate) fn find(_: &str, _: usize, _: bool) -> Option<CubSort> {
         None
     }
 
@@ -432,7 +436,7 @@ impl CubSort {
     /// Puts the sort on the stream.
     ///
     /// # Safety
-    /// `sorting` has `n` keys of the sort's type, values unless null, and room for as many in the
+    /// `sorting` has `n` keys of the sort's type, values of its size unless null, and room for as many in the
     /// outputs; `temporary` is `bytes` bytes. All lie in the memory of the stream's device,
     /// disjoint, and are valid until the stream is past the call.
     pub(crate) unsafe fn launch(

@@ -4,9 +4,10 @@ use crate::bench::{Bench, LOOP, Verdict, batches, print, same};
 use crate::cub::{CubSort, Sorting};
 use crate::data::{Draw, Sample};
 use crate::gpu::{Call, Gpu, told};
+use bytemuck::Pod;
 use half::f16;
 use parascan::cudarc::driver::sys::CUdeviceptr;
-use parascan::cudarc::driver::{CudaSlice, DevicePtr};
+use parascan::cudarc::driver::{CudaSlice, DevicePtr, DeviceRepr};
 use parascan::{SortKey, sort};
 use std::cmp::Ordering;
 
@@ -19,7 +20,7 @@ macro_rules! each_type {
     )* };
 }
 
-/// Random keys of every type, and `u32` pairs and source indices, over the length.
+/// Random keys of every type, and `u32` pairs with payloads of 4, 8 and 16 bytes and source indices, over the length.
 pub(crate) fn sorts(gpu: &Gpu, verdict: &Verdict) {
     const N: usize = 1 << 28;
     if let Some(mut sorts) = Sorts::<u32>::new(gpu, verdict, N, u32::cmp) {
@@ -29,6 +30,10 @@ pub(crate) fn sorts(gpu: &Gpu, verdict: &Verdict) {
         for n in [28, 24, 20, 16, 10].map(|log| 1 << log) {
             sorts.row("pairs", n, Draw::Any, Sorts::pairs);
             sorts.row("indices", n, Draw::Any, Sorts::indices);
+        }
+        for n in [26, 24, 22, 20, 16, 10].map(|log| 1 << log) {
+            sorts.row("pairs_of_8_bytes", n, Draw::Any, Sorts::pairs_with::<u64>);
+            sorts.row("pairs_of_16_bytes", n, Draw::Any, Sorts::pairs_with::<[u64; 2]>);
         }
     }
     each_type! {
@@ -188,7 +193,7 @@ pub(crate) fn hard(gpu: &Gpu, verdict: &Verdict) {
     }
 }
 
-/// A bench with the buffers of the payload.
+/// A bench with the buffers of the payload, of one word for each key or, of fewer keys, of more.
 struct Sorts<'g, T> {
     bench: Bench<'g, T>,
     order: fn(&T, &T) -> Ordering,
@@ -233,25 +238,29 @@ impl<'g, T: Sample + SortKey> Sorts<'g, T> {
     }
 
     fn keys(&mut self, what: &str, n: usize) -> Result<f64, String> {
-        self.run(what, n, Values::None)
+        self.run::<u32>(what, n, Values::None)
     }
     fn pairs(&mut self, what: &str, n: usize) -> Result<f64, String> {
-        self.run(what, n, Values::Beside)
+        self.pairs_with::<u32>(what, n)
+    }
+    fn pairs_with<V: Pod + DeviceRepr + Send + Sync>(&mut self, what: &str, n: usize) -> Result<f64, String> {
+        self.run::<V>(what, n, Values::Beside)
     }
     /// CUB has no sort of source indices: it sorts pairs of keys and stored indices.
     fn indices(&mut self, what: &str, n: usize) -> Result<f64, String> {
-        self.run(what, n, Values::Numbers)
+        self.run::<u32>(what, n, Values::Numbers)
     }
 
-    fn run(&mut self, what: &str, n: usize, kind: Values) -> Result<f64, String> {
+    fn run<V: Pod + DeviceRepr + Send + Sync>(&mut self, what: &str, n: usize, kind: Values) -> Result<f64, String> {
+        let (words, of_value) = (size_of::<V>() / size_of::<u32>(), size_of::<V>());
         let copy = self.bench.copy(n)?;
         let Sorts { bench, order, values, values_output, values_kept } = self;
         let Bench { gpu, workspace, input, output, kept, host, .. } = bench;
         let (stream, bytes) = (gpu.stream.cu_stream(), n * size_of::<T>());
-        let value_bytes = if kind == Values::None { 0 } else { 4 * n };
+        let value_bytes = if kind == Values::None { 0 } else { of_value * n };
         if kind == Values::Beside {
-            let numbers: Vec<u32> = (0..n as u32).collect();
-            told("the values", gpu.stream.memcpy_htod(&numbers, &mut values.slice_mut(..n)))?;
+            let numbers: Vec<u32> = (0..(words * n) as u32).collect();
+            told("the values", gpu.stream.memcpy_htod(&numbers, &mut values.slice_mut(..words * n)))?;
             gpu.synchronize()?;
         }
         let at = |memory: &CudaSlice<u32>| memory.device_ptr(&gpu.stream).0;
@@ -262,19 +271,24 @@ impl<'g, T: Sample + SortKey> Sorts<'g, T> {
         // ---- parascan
         match kind {
             Values::None => told("prepare", sort::<T>().prepare(n, workspace))?,
-            Values::Beside => told("prepare", sort::<T>().prepare_pairs::<u32>(n, workspace))?,
+            Values::Beside => told("prepare", sort::<T>().prepare_pairs::<V>(n, workspace))?,
             Values::Numbers => told("prepare", sort::<T>().prepare_indices::<u32>(n, workspace))?,
         }
-        let (view, beside) = (input.slice(..n), values.slice(..n));
-        let (mut keys_to, mut beside_to) = (output.slice_mut(..n), values_output.slice_mut(..n));
+        let (view, mut keys_to) = (input.slice(..n), output.slice_mut(..n));
+        // SAFETY: every bit pattern is a valid `V`.
+        let beside = unsafe { values.transmute::<V>(n) }.ok_or("the payload has no room")?;
         let mut ours = || {
             let sort = sort::<T>().workspace(workspace);
             told(
                 "sort",
                 match kind {
                     Values::None => sort.run_into(&view, &mut keys_to),
-                    Values::Beside => sort.run_pairs_into(&view, &beside, &mut keys_to, &mut beside_to),
-                    Values::Numbers => sort.indices_into(&view, &mut beside_to),
+                    Values::Beside => {
+                        // SAFETY: as above; it has as much room.
+                        let mut beside_to = unsafe { values_output.transmute_mut::<V>(n) }.expect("room");
+                        sort.run_pairs_into(&view, &beside, &mut keys_to, &mut beside_to)
+                    }
+                    Values::Numbers => sort.indices_into(&view, &mut values_output.slice_mut(..n)),
                 },
             )
         };
@@ -283,7 +297,7 @@ impl<'g, T: Sample + SortKey> Sorts<'g, T> {
         let with = |address: CUdeviceptr| if kind == Values::None { 0 } else { address };
         let sorting = Sorting {
             keys: view.device_ptr(&gpu.stream).0,
-            // Source indices also need the values: the previous row stored them there.
+            // Source indices also need the values: the row before stored numbers there.
             values: with(beside.device_ptr(&gpu.stream).0),
             keys_output: to,
             values_output: with(values_to),
@@ -291,7 +305,7 @@ impl<'g, T: Sample + SortKey> Sorts<'g, T> {
         };
         // CUB takes 64-bit lengths, and int where they fit. The row is the faster one.
         let forms = [Some(true), (n < 1 << 31).then_some(false)].into_iter().flatten();
-        let forms: Vec<CubSort> = forms.filter_map(|by_64_bits| CubSort::find(T::NAME, by_64_bits)).collect();
+        let forms: Vec<CubSort> = forms.filter_map(|by_64_bits| CubSort::find(T::NAME, of_value, by_64_bits)).collect();
         let mut needed = 0;
         for cub in &forms {
             needed = needed.max(cub.temporary_bytes(&sorting, stream)?);
@@ -311,19 +325,19 @@ impl<'g, T: Sample + SortKey> Sorts<'g, T> {
         // SAFETY (of all here): each address is of a buffer of at least as many bytes.
         let poison = |byte: u8| unsafe {
             gpu.fill(to, byte, bytes)?;
-            gpu.fill(values_to, byte, 4 * n)
+            gpu.fill(values_to, byte, of_value * n)
         };
         let is_kept = |whose: &str| unsafe {
             if kind != Values::Numbers {
                 same(gpu.differ(kept_at, to, bytes)?, size_of::<T>(), &format!("{whose} keys"))?;
             }
-            same(gpu.differ(values_kept_at, values_to, value_bytes)?, 4, &format!("{whose} values"))
+            same(gpu.differ(values_kept_at, values_to, value_bytes)?, of_value, &format!("{whose} values"))
         };
         unsafe {
             poison(0xa5)?;
             ours()?;
             gpu.copy(to, kept_at, bytes)?;
-            gpu.copy(values_to, values_kept_at, 4 * n)?;
+            gpu.copy(values_to, values_kept_at, of_value * n)?;
             for theirs in &mut theirs {
                 poison(0x5a)?;
                 theirs()?;
@@ -334,11 +348,13 @@ impl<'g, T: Sample + SortKey> Sorts<'g, T> {
                 expected.sort_by(|&a, &b| order(&host[a as usize], &host[b as usize]));
                 let keys: Vec<T> = expected.iter().map(|&i| host[i as usize]).collect();
                 let keys = told("the expected keys", gpu.stream.clone_htod(&keys))?;
+                let expected: Vec<u32> =
+                    expected.iter().flat_map(|&i| (0..words as u32).map(move |w| i * words as u32 + w)).collect();
                 let expected = told("the expected values", gpu.stream.clone_htod(&expected))?;
                 if kind != Values::Numbers {
                     same(gpu.differ(kept_at, keys.device_ptr(&gpu.stream).0, bytes)?, size_of::<T>(), "a stable sort")?;
                 }
-                same(gpu.differ(values_kept_at, at(&expected), value_bytes)?, 4, "a stable sort")?;
+                same(gpu.differ(values_kept_at, at(&expected), value_bytes)?, of_value, "a stable sort")?;
             }
         }
 
@@ -367,7 +383,7 @@ impl<'g, T: Sample + SortKey> Sorts<'g, T> {
 #[derive(Clone, Copy, PartialEq)]
 enum Values {
     None,
-    /// A stored payload of 4 bytes.
+    /// A stored payload.
     Beside,
     /// Source indices, without the sorted keys.
     Numbers,
