@@ -43,8 +43,8 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
 /// Items are read and written once. On the device that is one launch, for any shape. Most rows of
 /// up to 28 bytes, and carries of as many, are scanned as elements, if there is NVRTC. Other rows
 /// are cut into panels of up to 128 bytes and 96 columns, or 16 columns if that is more, and wider
-/// ones of few rows. On the host a matrix of more than 256 KiB takes memory for carries: at most one
-/// for each 64 items, if no item has more than 4 KiB.
+/// ones of few rows. On the host a matrix of more than 256 KiB takes memory for carries: one for
+/// each column and, if no item has more than 4 KiB, at most one more for each 32 items.
 ///
 /// # Waiting
 /// As a [`Scan`].

@@ -70,7 +70,8 @@ pub fn compact<T: Pod>() -> Compact<T> {
 /// | [`run`](Compact::run) on the device | m b read and m b written again |
 ///
 /// On the device that is one launch for any n. On the host, if the output might be too short, the
-/// items, flags or bits are read to count first; n / 8 bytes of new memory keep the bits.
+/// items, flags or bits are read to count first; n / 8 bytes of new memory keep the bits. Several threads take n / 8
+/// bytes more for an input of more than 256 KiB.
 ///
 /// # Waiting
 /// On the device the calls into the caller's memory return when the work is on the stream, and

@@ -128,7 +128,8 @@ pub fn sort<K: SortKey>() -> Sort<K> {
 /// | `run_in_place_with_buffer` | none of the keys' size |
 /// | `indices`, `indices_into`, with indices of i bytes | n (2 b + i) |
 ///
-/// On the host each thread of a sort by several adds write buffers and counters, whose size does not depend on n.
+/// On the host each thread of a sort by several adds up to 1.75 MiB: two buffers for the items of a bucket, write
+/// buffers and counters.
 /// On the device 0.1 to 70 MiB are added, of which one scatter step for 10^5 to 8 · 10^6 keys takes
 /// 3 to 46 MiB. A payload adds 2 KiB for each tile of 1536 to 8704 keys and, where the keys take one scatter step,
 /// 5 p bytes and more for each key: 84 MiB for 2^22 keys with a payload of 4 bytes. One block needs no

@@ -103,7 +103,7 @@ impl<M: ManagedTensorBase> Tensor<M> {
         let stream = match device.device_type {
             DLDeviceType::CPU | DLDeviceType::CUDAHOST => None,
             DLDeviceType::CUDA | DLDeviceType::CUDAMANAGED => {
-                let stream = stream.ok_or_else(|| refused("it lies on a device, and no stream was given"))?;
+                let stream = stream.ok_or_else(|| refused("the tensor lies on a device, and no stream was given"))?;
                 let (found, expected) = (device.device_id, stream.context().ordinal());
                 // Managed memory belongs to no device.
                 if device.device_type == DLDeviceType::CUDA && found as usize != expected {
@@ -112,12 +112,14 @@ impl<M: ManagedTensorBase> Tensor<M> {
                 }
                 Some(stream.clone())
             }
-            DLDeviceType(other) => return Err(refused(format_args!("it lies on a device of the type {other}"))),
+            DLDeviceType(other) => {
+                return Err(refused(format_args!("the tensor lies on a device of the type {other}")));
+            }
         };
         if let Some(strides) = valid.strides().filter(|strides| !are_contiguous(valid.shape(), strides)) {
             let shape = valid.shape();
             return Err(refused(format_args!(
-                "its items are not contiguous: the strides are {strides:?} and the shape is {shape:?}"
+                "the items are not contiguous: the strides are {strides:?} and the shape is {shape:?}"
             )));
         }
         let shape: Vec<usize> = valid.shape().iter().map(|&size| size as usize).collect();
@@ -128,7 +130,7 @@ impl<M: ManagedTensorBase> Tensor<M> {
             _ => unsafe { valid.offset_bytes_ptr() }.map_err(refused)?.cast_mut(),
         };
         if !items.addr().is_multiple_of(ty.size()) {
-            return Err(refused(format_args!("its items, of {ty}, are at {items:?}")));
+            return Err(refused(format_args!("the items, of {ty}, are at {items:?}")));
         }
         Ok(Tensor { tensor, ty, are_bools, items, len, shape, stream })
     }
@@ -152,7 +154,7 @@ impl<M: ManagedTensorBase> Tensor<M> {
     /// one.
     pub fn view_mut(&mut self) -> Result<ViewMut<'_>, Error> {
         if self.tensor.flags().contains(DlpackFlags::READ_ONLY) {
-            return Err(refused("it may only be read"));
+            return Err(refused("the tensor may only be read"));
         }
         if self.are_bools {
             return Err(refused("booleans may only be read"));
@@ -201,7 +203,7 @@ fn type_of(dtype: DLDataType) -> Result<Type, Error> {
     let found = Type::ALL.into_iter().find(|&ty| dtype_of(ty) == dtype);
     found.ok_or_else(|| {
         let DLDataType { code: DLDataTypeCode(code), bits, lanes } = dtype;
-        refused(format_args!("its items have the type code {code}, {bits} bits and {lanes} lanes"))
+        refused(format_args!("the items have the type code {code}, {bits} bits and {lanes} lanes"))
     })
 }
 
@@ -216,6 +218,9 @@ fn dtype_of(ty: Type) -> DLDataType {
 }
 
 // ---- out ----------------------------------------------------------------------------------------
+
+/// The handle of the default stream of each thread.
+const PER_THREAD: usize = 2;
 
 /// What comes before the memory of an exported tensor is freed, beside the work on the array's own stream.
 enum Before {
@@ -261,17 +266,21 @@ impl Drop for Exported {
 /// `M` is the layout: `Managed<M>` is [`versioned::Dlpack`] or [`legacy::Dlpack`]. Work that is put
 /// on `consumer` after this finds the items ready, and the memory is freed in the order of that
 /// stream. Without a stream the consumer works on the array's own stream, or orders its work
-/// itself.
+/// itself. The default stream of a thread is another one on each thread: with it the memory is freed when all work of
+/// the device has ended, and dropping the tensor waits for that.
 ///
 /// # Errors
-/// [`Error::Length`] if the shape has another number of items; [`Error::Tensor`] for a shape that cannot be
-/// described; [`Error::WrongDevice`] if the consumer's stream is of another device; [`Error::Driver`].
+/// [`Error::Tensor`] if the shape has another number of items or cannot be described; [`Error::WrongDevice`] if
+/// the consumer's stream is of another device; [`Error::Driver`]. The array is freed then.
 pub fn export<M: ManagedTensorBase>(
     array: Array,
     shape: &[usize],
     consumer: Option<&Arc<CudaStream>>,
 ) -> Result<Managed<M>, Error> {
-    let before = consumer.map_or(Before::Nothing, |consumer| Before::Stream(consumer.clone()));
+    let before = match consumer.or(array.view().stream()) {
+        Some(stream) if stream.cu_stream().addr() == PER_THREAD => Before::Device,
+        _ => consumer.map_or(Before::Nothing, |consumer| Before::Stream(consumer.clone())),
+    };
     export_before(array, shape, consumer, before)
 }
 
@@ -308,20 +317,21 @@ pub unsafe fn export_to<M: ManagedTensorBase>(
 }
 
 fn export_before<M: ManagedTensorBase>(
-    mut array: Array,
+    array: Array,
     shape: &[usize],
     consumer: Option<&Arc<CudaStream>>,
     before: Before,
 ) -> Result<Managed<M>, Error> {
+    let _current = array.view().stream().map(|stream| Current::enter(stream)).transpose()?;
+    let mut array = array; // an array that is dropped here is freed in its own context
+    let (ty, len) = (array.ty(), array.len());
     let items = shape.iter().try_fold(1_usize, |items, &size| items.checked_mul(size));
-    if items != Some(array.len()) {
-        let (input, output) = (array.len(), items.unwrap_or(usize::MAX));
-        return Err(Error::Length { primitive: NAME, input, output });
+    if items != Some(len) {
+        return Err(refused(format_args!("the shape is {shape:?}, and the array has {len} items")));
     }
-    let ty = array.ty();
-    let _current = array.view().stream().map(|_| Current::keep()).transpose()?;
     // First: it makes the array's stream wait for uses on other streams.
-    let data = array.address();
+    let address = array.address();
+    let data = if len == 0 { std::ptr::null_mut() } else { address };
     let device = match array.view().stream() {
         None => DLDevice::CPU,
         Some(stream) => {

@@ -343,6 +343,7 @@ macro_rules! host {
             }
             fn shorten(_: &'static str, mut owned: Vec<T>, n: usize) -> Result<Vec<T>, Error> {
                 owned.truncate(n);
+                owned.shrink_to_fit();
                 Ok(owned)
             }
             fn untyped(&self) -> Untyped<'_> {

@@ -37,7 +37,8 @@ pub enum Lanes {
 }
 
 /// An operator whose result is one of its operands: [`Max`] and [`Min`]. Its result has a
-/// [position](crate::Reduce::position) among the items.
+/// [position](crate::Reduce::position) among the items. That is unspecified where an [`Operator`] of your own for one
+/// of them returns neither operand.
 pub trait Extremum: sealed::Sealed {}
 impl Extremum for Max {}
 impl Extremum for Min {}

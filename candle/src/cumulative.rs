@@ -13,8 +13,8 @@ use parascan::{Max, Operator, Scan, Source, Sum, scan};
 /// Integers wrap. f16 and bf16 are added in f32 and rounded once for each output. Sums have the
 /// same bits in every run. Gradient: the cumulative sum from the other end.
 ///
-/// Reads and writes each item once along the last axis, and along an axis that only axes of length
-/// one precede; along any other, a copy brings the axis to the front and another one back.
+/// Reads and writes each item once along the last axis, or along the first axis that is longer than one. For any
+/// other axis a copy brings it to the front, and another copy brings the results back.
 ///
 /// # Errors
 /// A dtype without kernels ([the table](crate#types)), candle's for `dim`, and parascan's.
@@ -49,8 +49,8 @@ pub fn cummax<D: Dim>(x: &Tensor, dim: D) -> Result<Tensor> {
 
 /// The cumulative maxima, and for each the index along `dim` of the item that it is.
 ///
-/// Of equal items the last one so far counts, and of NaNs too, as in torch. -0 and 0 are equal for the
-/// index, so that item may have the other sign. Indices are u32.
+/// A tie takes the later index, and so does another NaN, as in torch. To the index -0 equals 0, so it may be that of a
+/// -0 where the maximum is 0. Indices are u32.
 ///
 /// Beside two cumulative maxima, it takes some passes of candle's operations on each item.
 ///
@@ -87,7 +87,7 @@ fn records(x: &Tensor, maxima: &Tensor) -> Result<Tensor> {
 
 /// The indices 0 to `n` - 1; there is one.
 pub(crate) fn counting(n: usize, device: &Device) -> Result<Tensor> {
-    to_u32(n)?;
+    to_u32(n, "items")?;
     let ones = Tensor::ones(n, DType::U32, device)?;
     along(&ones, 0, Fold::Sum)? - ones
 }

@@ -3,9 +3,12 @@
 #[cfg(feature = "cuda")]
 use crate::engine::Cuda;
 use crate::engine::{Cpu, Engine};
-#[cfg(feature = "cuda")]
-use candle_core::CudaStorage;
 use candle_core::{CpuStorage, CustomOp1, CustomOp2, Error, Layout, Result, Shape, Tensor};
+#[cfg(feature = "cuda")]
+use candle_core::{
+    CudaStorage,
+    backend::{BackendDevice, BackendStorage},
+};
 
 /// An operation on a contiguous tensor.
 pub(crate) trait Unary: Send + Sync + 'static {
@@ -59,6 +62,10 @@ impl<O: Binary> CustomOp2 for Custom<O> {
     }
     #[cfg(feature = "cuda")]
     fn cuda_fwd(&self, x: &CudaStorage, lx: &Layout, y: &CudaStorage, ly: &Layout) -> Result<(CudaStorage, Shape)> {
+        // candle takes two values of one device for the same; memory belongs to the context of one.
+        if !x.device().same_device(y.device()) {
+            candle_core::bail!("{}: the tensors are of two values of a CUDA Device; clone one for both", self.0.name())
+        }
         self.0.run::<Cuda>((x, lx), (y, ly))
     }
     fn bwd(&self, x: &Tensor, y: &Tensor, _: &Tensor, grad: &Tensor) -> Result<(Option<Tensor>, Option<Tensor>)> {

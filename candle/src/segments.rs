@@ -14,8 +14,8 @@ use parascan::{Sum, expand, reduce, scan};
 /// i + 1.
 ///
 /// The offsets are a tensor of one axis, of u8, u32 or i64, in ascending order and one more than the
-/// segments; the axis of the result has the segments. Items before the first offset, and from the last
-/// one on, are in no segment. The sum of an empty segment is 0. Gradient: every item takes that of its
+/// segments; the axis of the result has the segments. Items before the first offset are in no segment, and neither is the
+/// item at the last offset or one behind it. The sum of an empty segment is 0. Gradient: every item takes that of its
 /// segment.
 ///
 /// Integers wrap. f16 and bf16 are added in f32 and rounded once for each sum. Sums have the same
@@ -45,7 +45,7 @@ pub fn segment_sum<D1: Dim>(x: &Tensor, offsets: &Tensor, dim: D1) -> Result<Ten
     }
     let x = to_last(x, dim)?;
     let (n, total) = (x.dim(D::Minus1)?, x.elem_count());
-    to_u32(total)?;
+    to_u32(total, "items of segment-sum")?;
     if x.device().is_cpu() {
         let offsets = offsets.to_dtype(DType::I64)?.to_vec1::<i64>()?;
         if let Some(i) = (1..bounds).find(|&i| offsets[i] < offsets[i - 1]) {

@@ -63,13 +63,13 @@ fn over(x: &Tensor, divisor: usize) -> Result<Tensor> {
 
 /// A u32 on the device of `x`.
 pub(crate) fn scalar(value: usize, x: &Tensor) -> Result<Tensor> {
-    Tensor::new(&[to_u32(value)?], x.device())
+    Tensor::new(&[to_u32(value, "items")?], x.device())
 }
 
 /// # Errors
 /// 2^32 and more.
-pub(crate) fn to_u32(n: usize) -> Result<u32> {
-    u32::try_from(n).map_err(|_| Error::msg(format!("{n} is more than a u32 holds")).bt())
+pub(crate) fn to_u32(n: usize, what: &str) -> Result<u32> {
+    u32::try_from(n).map_err(|_| Error::msg(format!("there are {n} {what}, more than a u32 counts")).bt())
 }
 
 /// The items of `x` whose flag in `mask` is not zero, in row-major order: a tensor of one axis.
@@ -111,7 +111,7 @@ impl Binary for Masked {
     }
 
     fn gradient(&self, _: &Tensor, mask: &Tensor, grad: &Tensor) -> Result<Tensor> {
-        to_u32(grad.elem_count())?;
+        to_u32(grad.elem_count(), "gradients of masked-select")?;
         let selected = mask.ne(0_u8)?.to_dtype(DType::U32)?;
         // Selected items count from 1, and the others take the zero before the gradients.
         let places = (cumsum(&selected, 0)? * selected)?;

@@ -8,7 +8,7 @@ use candle_core::{D, Error, Layout, Result, Shape, Tensor, bail};
 
 /// Sorts along `dim`, and returns the sorted items and the index along `dim` that each had.
 ///
-/// Stable. NaNs come after all numbers, in descending order before them. -0 is less than 0, and
+/// Stable. Ascending order puts NaNs last, descending order first. -0 is less than 0, and
 /// NaNs are ordered by their bits; to torch such items are equal. Indices are u32. Gradient of the
 /// items: that of a permutation.
 ///
@@ -28,7 +28,7 @@ use candle_core::{D, Error, Layout, Result, Shape, Tensor, bail};
 /// ```
 pub fn sort<D: Dim>(x: &Tensor, dim: D, descending: bool) -> Result<(Tensor, Tensor)> {
     let dim = dim.to_index(x.shape(), "sort")?;
-    first_of_order(x, x.dim(dim)?, dim, descending)
+    first_of_order("sort", x, x.dim(dim)?, dim, descending)
 }
 
 /// The index along `dim` of each item of the sorted order, as u32: the indices of [`sort()`].
@@ -45,7 +45,7 @@ pub fn sort<D: Dim>(x: &Tensor, dim: D, descending: bool) -> Result<(Tensor, Ten
 /// ```
 pub fn argsort<D: Dim>(x: &Tensor, dim: D, descending: bool) -> Result<Tensor> {
     let dim = dim.to_index(x.shape(), "argsort")?;
-    from_last(&order(&to_last(x, dim)?, descending)?, dim)
+    from_last(&order("argsort", &to_last(x, dim)?, descending)?, dim)
 }
 
 /// The `k` greatest items along `dim`, greatest first, or with `largest` false the least ones, least
@@ -72,13 +72,13 @@ pub fn topk<D: Dim>(x: &Tensor, k: usize, dim: D, largest: bool) -> Result<(Tens
     if k > x.dim(dim)? {
         bail!("topk: {k} items of an axis of {}", x.dim(dim)?)
     }
-    first_of_order(x, k, dim, largest)
+    first_of_order("topk", x, k, dim, largest)
 }
 
 /// The first `k` items of the sorted order, and their indices.
-fn first_of_order(x: &Tensor, k: usize, dim: usize, descending: bool) -> Result<(Tensor, Tensor)> {
+fn first_of_order(op: &'static str, x: &Tensor, k: usize, dim: usize, descending: bool) -> Result<(Tensor, Tensor)> {
     let x = to_last(x, dim)?;
-    let order = order(&x, descending)?;
+    let order = order(op, &x, descending)?;
     let first = order.narrow(D::Minus1, 0, k)?.contiguous()?;
     let items =
         if first.elem_count() == 0 { x.narrow(D::Minus1, 0, k)? } else { x.apply_op2(&first, Custom(Take { order }))? };
@@ -86,8 +86,8 @@ fn first_of_order(x: &Tensor, k: usize, dim: usize, descending: bool) -> Result<
 }
 
 /// The indices that sort the last axis of a contiguous tensor.
-fn order(x: &Tensor, descending: bool) -> Result<Tensor> {
-    x.apply_op1_no_bwd(&Custom(ArgSort { descending }))
+fn order(op: &'static str, x: &Tensor, descending: bool) -> Result<Tensor> {
+    x.apply_op1_no_bwd(&Custom(Order { op, descending }))
 }
 
 /// Exchanges the axis and the last one. The result is contiguous.
@@ -96,13 +96,14 @@ pub(crate) fn to_last(x: &Tensor, dim: usize) -> Result<Tensor> {
 }
 pub(crate) use to_last as from_last;
 
-struct ArgSort {
+struct Order {
+    op: &'static str, // whose order it is
     descending: bool,
 }
 
-impl Unary for ArgSort {
+impl Unary for Order {
     fn name(&self) -> &'static str {
-        "argsort"
+        self.op
     }
 
     fn run<E: Engine>(&self, x: &E::Storage, layout: &Layout) -> Result<(E::Storage, Shape)> {
@@ -135,7 +136,7 @@ impl Binary for Take {
     /// Each item was taken to its rank, and the order of an order is the ranks. candle's gradient of a
     /// gather would add row by row.
     fn gradient(&self, x: &Tensor, first: &Tensor, grad: &Tensor) -> Result<Tensor> {
-        let ranks = order(&self.order, false)?;
+        let ranks = order("argsort", &self.order, false)?;
         let not_taken = x.dim(D::Minus1)? - first.dim(D::Minus1)?;
         grad.pad_with_zeros(D::Minus1, 0, not_taken)?.contiguous()?.gather(&ranks, D::Minus1)
     }

@@ -70,7 +70,7 @@ pub fn bincount(x: &Tensor, min_length: usize) -> Result<Tensor> {
         bail!("bincount: a number is negative")
     }
     let numbers = extreme(&x, true)? as usize + 1;
-    to_u32(x.elem_count() + numbers)?;
+    to_u32(x.elem_count() + numbers, "items and numbers of bincount")?;
     if x.device().is_cpu() {
         let mut counts = zeros(numbers.max(min_length))?;
         for number in x.to_dtype(DType::I64)?.to_vec1::<i64>()? {

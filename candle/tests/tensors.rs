@@ -1,5 +1,5 @@
 //! Every operation against a plain loop, on tensors of random types, shapes and strides, on the CPU
-//! and, with the feature `cuda`, on a GPU. PARASCAN_REQUIRE_GPU=1 makes a missing GPU a failure.
+//! and, with the feature `cuda`, on a GPU. With that feature PARASCAN_REQUIRE_GPU=1 makes a missing GPU a failure.
 
 use candle_core::{D, DType, Device, Result, Tensor, Var, WithDType};
 use half::{bf16, f16};
@@ -579,7 +579,8 @@ fn bad_arguments() -> Result<()> {
         for dtype in [DType::I16, DType::I32] {
             let other = Tensor::zeros(3, dtype, &device)?;
             says(cumsum(&other, 0).map(drop), &format!("unsupported dtype {dtype:?} for op cumsum"));
-            says(sort(&other, 0, false).map(drop), &format!("unsupported dtype {dtype:?} for op argsort"));
+            says(sort(&other, 0, false).map(drop), &format!("unsupported dtype {dtype:?} for op sort"));
+            says(topk(&other, 1, 0, true).map(drop), &format!("unsupported dtype {dtype:?} for op topk"));
             let none = Tensor::zeros((0, 3), dtype, &device)?;
             says(unique(&none).map(drop), "unsupported dtype");
             says(segment_sum(&none, &Tensor::new(&[0_u32, 3], &device)?, 1).map(drop), "unsupported dtype");
@@ -592,7 +593,10 @@ fn bad_arguments() -> Result<()> {
         says(masked_select(&x, &Tensor::new(&[1_u8, 0], &device)?).map(drop), "cannot broadcast");
         says(bincount(&x, 0).map(drop), "unsupported dtype");
         says(bincount(&Tensor::new(&[3_i64, -1], &device)?, 0).map(drop), "negative");
-        says(bincount(&Tensor::new(&[i64::MAX], &device)?, 0).map(drop), "more than a u32 holds");
+        says(
+            bincount(&Tensor::new(&[i64::MAX], &device)?, 0).map(drop),
+            "9223372036854775809 items and numbers of bincount, more than a u32 counts",
+        );
         says(segment_sum(&x, &Tensor::from_slice(&[0_u32; 0], 0, &device)?, 0).map(drop), "no offset");
         says(segment_sum(&x, &Tensor::zeros((1, 1), DType::U32, &device)?, 0).map(drop), "rank");
         says(segment_sum(&x, &Tensor::new(&[0_f32, 1.], &device)?, 0).map(drop), "unsupported dtype");

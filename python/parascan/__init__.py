@@ -1,6 +1,6 @@
 """Parallel primitives for CUDA GPUs and the CPU: scan, reduce, sort, selections, sets, by segment too.
 
-Arrays of numpy, torch, cupy, jax and of every library with DLPack or `__cuda_array_interface__` are
+Contiguous arrays of numpy, torch, cupy, jax and of every library with DLPack or `__cuda_array_interface__` are
 taken without a copy: those of torch and cupy on their library's current stream, others on the legacy default
 stream, where each call waits for its result. A result is an array of the same library.
 

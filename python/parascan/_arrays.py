@@ -360,10 +360,11 @@ class Other(Place):
         return self.namespace
 
     def run(self, call, *arguments):
-        result = call(self.site, *arguments)
-        if not self.is_host:
-            self.site.wait()
-        return result
+        try:
+            return call(self.site, *arguments)
+        finally:  # kernels of a call that fails may run, too
+            if not self.is_host:
+                self.site.wait()
 
     def input(self, x):
         if isinstance(x, (_native.Array, _native.Tensor)):
@@ -406,6 +407,8 @@ class Other(Place):
         if self.namespace is None:
             return x
         x = self.xp.from_dlpack(x)
+        if x.device != self.device and self.is_host:
+            x = x.to_device(self.device)  # such as another of jax's CPU devices
         if dtype is not None and x.dtype != dtype:
             x = self.xp.astype(x, dtype)  # booleans, which are exported as bytes
         return x
@@ -487,12 +490,14 @@ def _other(x):
     if hasattr(x, "__dlpack_device__"):
         kind, device = x.__dlpack_device__()
         kind, device = int(kind), int(device)
-    else:
+    elif hasattr(x, "__cuda_array_interface__"):
         kind, device = _CUDA, 0
+    else:  # such as what stands for an array while jax traces a function
+        raise TypeError(f"an array with items is expected, and found {type(x).__qualname__} without a device")
     if kind in (_CPU, _CUDA_HOST):
-        key = xp, None, name_of(index)
+        key = xp, None, name_of(index), str(getattr(x, "device", None))
     elif kind in (_CUDA, _CUDA_MANAGED):
-        key = xp, device, name_of(index)
+        key = xp, device, name_of(index), None
     else:
         raise TypeError(f"arrays on devices of DLPack's type {kind} are not supported")
     try:

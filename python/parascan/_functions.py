@@ -243,7 +243,8 @@ def cumulative_prod(x, /, *, axis=None, dtype=None, include_initial=False):
 
 
 def segmented_scan(op, x, /, *, offsets=None, heads=None, keys=None, exclusive=False, reverse=False, initial=None):
-    """A scan of each segment.
+    """A scan of each segment. Item 0 begins one; the items before the first offset are one, and so are those from the
+    last offset on.
 
     x: shape (n,). Returns an array of shape (n,) and the same dtype. The options are those of `scan`;
     `op` is one of its names.
@@ -429,10 +430,10 @@ def nonzero(x, /):
 
     On the GPU it waits for the count.
     """
+    place = place_of(x)
     shape = tuple(x.shape)
     if not shape:
         raise ValueError("an array without axes has no indices")
-    place = place_of(x)
     x = _flat(place, x)
     source, output = place.buffer(x), place.output_like(x, place.int64)
     count = place.run(_native.nonzero, source, place.unsigned(output))
@@ -570,6 +571,11 @@ def searchsorted(x1, x2, /, *, side="left", sorter=None):
     place = place_of(x1)
     _one_axis(x1, "the sorted array")
     if sorter is not None:
+        place.check(sorter)
+        if tuple(sorter.shape) != tuple(x1.shape):
+            raise ValueError(f"the sorter has the shape {tuple(sorter.shape)}, and the items {tuple(x1.shape)}")
+        if "int" not in name_of(sorter.dtype):
+            raise TypeError(f"the sorter's indices are integers, and not {sorter.dtype}")
         x1 = place.take(x1, sorter)
     if isinstance(x2, numpy.generic):  # has a type of its own, as an array has
         x2 = place.like(numpy.asarray(x2), x1)

@@ -67,6 +67,7 @@ class Operator:
             return
         if place.is_host:
             x, output = (place.on_host(a).reshape(-1, n) for a in (x, output))
+            x.flags.writeable = False  # the twin must not write the caller's array
             self._scan_on_host(x, output, exclusive, reverse, initial)
         else:
             size = _native.Operator.words_bytes(n, source[2])
@@ -110,10 +111,11 @@ class Operator:
 
         Raises `ValueError` with the items for which a law fails.
         """
+        place = place_of(sample)
         if len(sample.shape) != 1 or not 1 <= sample.shape[0] <= 64:
             raise ValueError("a sample is an array of 1 to 64 items with one axis")
-        place = place_of(sample)
         items = place.on_host(place.input(sample))
+        items.flags.writeable = False  # as in `scan`
 
         def same(got, expected, law, *arguments):
             equal = (got == expected) | ((got != got) & (expected != expected))

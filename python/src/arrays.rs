@@ -84,6 +84,51 @@ impl Buffer {
     }
 }
 
+/// Items that no thread of Python writes: on the host a copy, on a device the array, which its stream protects.
+///
+/// Sorts read keys more than once, and calls by segment offsets. They count on finding the same items each time, and
+/// would write elsewhere if another thread had written the array in between.
+pub(crate) struct Kept {
+    array: Buffer,
+    copy: Option<Array>,
+}
+
+impl Kept {
+    /// # Errors
+    /// [`Error::OutOfMemory`].
+    ///
+    /// # Safety
+    /// That of [`Buffer::view`], but that other threads may write items of the host.
+    pub(crate) unsafe fn new(array: Buffer, site: &Site) -> Result<Kept, Error> {
+        let (n, ty) = (array.len(), array.ty());
+        if site.stream().is_some() || n == 0 {
+            return Ok(Kept { array, copy: None });
+        }
+        let copy = with_type!(ty, T => {
+            let mut items = Vec::<T>::new();
+            let out_of_memory = |_| Error::OutOfMemory { primitive: "a copy of the input", n, size: size_of::<T>() };
+            items.try_reserve_exact(n).map_err(out_of_memory)?;
+            // SAFETY: `n` items lie there, by the caller, and fit; every bit pattern is an item.
+            unsafe {
+                std::ptr::copy_nonoverlapping(array.address() as *const T, items.as_mut_ptr(), n);
+                items.set_len(n);
+            }
+            Array::from(items)
+        });
+        Ok(Kept { array, copy: Some(copy) })
+    }
+
+    /// # Safety
+    /// That of [`Buffer::view`] on a device.
+    pub(crate) unsafe fn view<'a>(&'a self, site: &'a Site) -> View<'a> {
+        match &self.copy {
+            Some(copy) => copy.view(),
+            // SAFETY: the caller's.
+            None => unsafe { self.array.view(site) },
+        }
+    }
+}
+
 /// A Python number as an item.
 ///
 /// # Errors
@@ -145,8 +190,8 @@ impl Tensor {
                         unsafe { valid.offset_bytes_ptr() }.map_err(|e| PyBufferError::new_err(e.to_string()))? as usize
                     }
                 };
-                // SAFETY: of a producer that keeps the protocol. Its items are initialised, and Python code that
-                // writes an array while another thread reads it has what it asked for.
+                // SAFETY: of a producer that keeps the protocol. Its items are initialised. If another thread writes
+                // them during a call, the result is unspecified: what must not change is copied first (`Kept`).
                 let tensor = unsafe { dlpack::Tensor::import(tensor, site.stream()) };
                 let tensor = tensor.map_err(|e| match &e {
                     Error::Tensor { reason } if reason.contains("type code") => PyTypeError::new_err(e.to_string()),

@@ -3,7 +3,7 @@
 //! Arguments that must fit together are checked by the library; that an address has as many items as
 //! its length says is the Python side's part.
 
-use crate::arrays::{Buffer, value};
+use crate::arrays::{Buffer, Kept, value};
 use crate::failed;
 use crate::site::Site;
 use parascan::Workspace;
@@ -106,7 +106,7 @@ pub(crate) fn scan(
                 Cut::None => scan.run_into(input, output),
                 Cut::Rows(columns) => scan.rows(columns).run_into(input, output),
                 Cut::Columns(columns) => scan.columns(columns).run_into(input, output),
-                Cut::Offsets(offsets) => scan.segments(offsets.view(site)).run_into(input, output),
+                Cut::Offsets(offsets) => scan.segments(Kept::new(offsets, site)?.view(site)).run_into(input, output),
                 Cut::Heads(flags) => scan.heads(flags.view(site)).run_into(input, output),
                 Cut::Keys(keys) => scan.by_key(keys.view(site)).run_into(input, output),
             }
@@ -156,7 +156,7 @@ pub(crate) fn reduce(
             match cut {
                 Cut::Rows(columns) => reduce.rows(columns).run_into(input, output),
                 Cut::Columns(columns) => reduce.columns(columns).run_into(input, output),
-                Cut::Offsets(offsets) => reduce.segments(offsets.view(site)).run_into(input, output),
+                Cut::Offsets(offsets) => reduce.segments(Kept::new(offsets, site)?.view(site)).run_into(input, output),
                 Cut::None => reduce.run_into(input, output),
                 _ => unreachable!("the Python side has looked"),
             }
@@ -210,10 +210,11 @@ pub(crate) fn sort(
     site.run(py, |workspace| {
         let sort = at!(workspace, ordered(descending));
         unsafe {
-            let (input, output) = (keys.view(site), output.view_mut(site));
+            let (keys, output) = (Kept::new(keys, site)?, output.view_mut(site));
+            let input = keys.view(site);
             match cut {
                 Cut::Rows(columns) => sort.rows(columns).run_into(input, output),
-                Cut::Offsets(offsets) => sort.segments(offsets.view(site)).run_into(input, output),
+                Cut::Offsets(offsets) => sort.segments(Kept::new(offsets, site)?.view(site)).run_into(input, output),
                 Cut::Heads(flags) => sort.heads(flags.view(site)).run_into(input, output),
                 Cut::Keys(keys) => sort.by_key(keys.view(site)).run_into(input, output),
                 Cut::None => sort.run_into(input, output),
@@ -237,9 +238,9 @@ pub(crate) fn sort_pairs(
 ) -> PyResult<()> {
     let sort = || bits.map_or(dynamic::sort(), |bits| dynamic::sort().bits(0..bits));
     site.run(py, |workspace| unsafe {
-        let (keys, payload) = (keys.view(site), payload.view(site));
+        let (keys, payload) = (Kept::new(keys, site)?, payload.view(site));
         let (output, payload_output) = (output.view_mut(site), payload_output.view_mut(site));
-        at!(workspace, sort()).run_pairs_into(keys, payload, output, payload_output)
+        at!(workspace, sort()).run_pairs_into(keys.view(site), payload, output, payload_output)
     })
 }
 
@@ -257,10 +258,10 @@ pub(crate) fn argsort(
     site.run(py, |workspace| {
         let sort = at!(workspace, ordered(descending));
         unsafe {
-            let (keys, indices) = (keys.view(site), indices.view_mut(site));
+            let (keys, indices) = (Kept::new(keys, site)?, indices.view_mut(site));
             match columns {
-                None => sort.indices_into(keys, indices),
-                Some(columns) => sort.rows(columns).local_indices_into(keys, indices),
+                None => sort.indices_into(keys.view(site), indices),
+                Some(columns) => sort.rows(columns).local_indices_into(keys.view(site), indices),
             }
         }
     })
@@ -345,6 +346,7 @@ pub(crate) fn unique(
 #[pyfunction]
 pub(crate) fn expand(py: Python<'_>, site: &Site, offsets: Buffer, segments: Buffer) -> PyResult<()> {
     site.run(py, |workspace| unsafe {
+        let offsets = Kept::new(offsets, site)?;
         at!(workspace, dynamic::expand()).run_into(offsets.view(site), segments.view_mut(site))
     })
 }

@@ -323,6 +323,17 @@ def test_what_only_dlpack_cannot():
             call()
 
 
+def test_cpu_devices():
+    """A result lies on the device of its input, whatever device the first call has seen."""
+    xp = pytest.importorskip("array_api_strict")
+    for name in ("device1", "CPU_DEVICE", "device1"):
+        device = xp.Device(name)
+        x = xp.asarray([3, 1, 3], device=device)
+        assert parascan.sort(x).device == device
+        items, lengths = parascan.run_length(x)
+        assert (items.device, lengths.device) == (device, device)
+
+
 def test_the_index_dtype_of_jax():
     """It follows jax's option, whatever the first call has seen."""
     program = """

@@ -392,10 +392,63 @@ def test_threads():
         same(result, np.sort(np.cumsum(x, dtype="int32")))
 
 
+@pytest.mark.parametrize("dtype", ["int32", "uint8", "int64"])
+def test_a_writer_meanwhile(dtype):
+    """Another thread writes the array during the calls: results are unspecified, but no other memory is."""
+    n, over = 1 << 20, threading.Event()
+    x, others = random(n, dtype), [random(n, dtype), np.zeros(n, dtype)]
+
+    def write():
+        while not over.is_set():
+            for other in others:
+                x[:] = other
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for _ in range(8):
+            got = parascan.sort(x)
+            assert (got[1:] >= got[:-1]).all()
+            same(np.sort(parascan.argsort(x)), np.arange(n))
+            keys, sums = parascan.group_by(x, np.ones(n, "int64"))
+            assert (keys[1:] > keys[:-1]).all() and sums.sum() == n
+    finally:
+        over.set()
+        writer.join()
+
+
+def test_an_operator_does_not_write_its_input():
+    def twin(a, b):
+        a[...] = np.maximum(a, b)
+        return a
+
+    x = random(100, "float32")
+    before = x.copy()
+    operator = parascan.Operator("a > b ? a : b", numpy=twin, identity=-np.inf)
+    for call in (lambda: parascan.scan(operator, x), lambda: operator.check(x[:8])):
+        with pytest.raises(ValueError, match="read-only"):
+            call()
+    same(x, before)
+
+
+class Traced:
+    """What stands for an array while a library traces a function: it has no items."""
+
+    shape, dtype = (3,), np.dtype("float32")
+
+    def __dlpack__(self, **_options):
+        raise AssertionError("it has no items")
+
+
 @pytest.mark.parametrize(
     "error, call",
     [
         (TypeError, lambda: parascan.sort([1, 2])),
+        (TypeError, lambda: parascan.nonzero([1, 2])),
+        (TypeError, lambda: parascan.sort(Traced())),
+        (TypeError, lambda: parascan.searchsorted(np.zeros(3), np.zeros(4), sorter=np.ones(3, bool))),
+        (ValueError, lambda: parascan.searchsorted(np.zeros(3), np.zeros(4), sorter=np.array([1]))),
+        (ValueError, lambda: parascan.searchsorted(np.zeros(3), np.zeros(4), sorter=np.zeros((1, 3), int))),
         (ValueError, lambda: parascan.sort(np.float32(1))),
         (TypeError, lambda: parascan.sort(np.zeros(3, complex))),
         (TypeError, lambda: parascan.sort(np.zeros(3, ">f8"))),

@@ -41,12 +41,13 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 /// Every prefix is `combine(combine(combine(first, a0), a1), a2)` and so on, however the threads
 /// are scheduled, so rounded results have the same bits in every run.
 ///
-/// The call returns when all tiles are finished. No thread depends on another in between: a thread
-/// polls for a prefix for at most some 50 us, then does other work. So the closures may enter
-/// rayon, or this function again. A panic in any of them ends the work early and reaches the
-/// caller.
+/// The call returns when all tiles are finished and each helper that it asked rayon's pool for has run, if only to find
+/// nothing left. So a call from outside of a pool waits for a pool that is busy. No thread depends on another in
+/// between: a thread polls for a prefix for at most some 50 us, then does other work. So the closures may enter rayon,
+/// or this function again. A panic in any of them ends the work early and reaches the caller.
 ///
-/// Takes `tiles` calls of each closure, and memory for two states and the kept value of each tile.
+/// Calls `aggregate` and `finish` `tiles` times each, and `combine` as often, or once less without `first`. Takes memory
+/// for two states and the kept value of each tile.
 /// With one tile or one thread nothing is allocated.
 ///
 /// This is the single-pass scan of Merrill and Garland ("Single-pass Parallel Prefix Scan with

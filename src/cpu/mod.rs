@@ -7,8 +7,8 @@
 //!
 //! The pipeline stands on the hand-over; scan, compaction, offsets, scan and reduce by segment, and
 //! scan by column stand on one of the two.
-//! Reduce, also by column, the radix sort and segments stand on neither: their threads share work by
-//! halves, by tiles, by histograms and by search.
+//! Reduce, also by column, the radix sort, compaction in place, pack and expand stand on neither: their threads share
+//! work by halves, by tiles, by histograms and by search.
 
 mod call;
 pub(crate) mod columns;

@@ -91,7 +91,7 @@ pub trait Sink<I, C>: Copy + Sync {
 /// items may be of any type.
 ///
 /// Works on the threads of rayon's current pool and returns when all is done. Inputs of up to 256
-/// KiB stay on the calling thread and allocate nothing. Items are read twice, the second time from
+/// KiB stay on the calling thread and allocate nothing. By several threads items are read twice, the second time from
 /// the cache, and combined about twice, so the memory moved is what the source reads and the sink
 /// writes, once. Operators of the catalog that are one instruction on integers (a maximum of 64
 /// bits is two) run in vector registers where the processor has AVX2. A panic of the operator, the

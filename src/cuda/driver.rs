@@ -128,11 +128,9 @@ impl Current {
     /// The context that is current now.
     ///
     /// # Errors
-    /// [`Error::NoDriver`], [`Error::Driver`].
+    /// [`Error::NoDriver`], [`Error::NoDevice`], [`Error::Driver`].
     pub fn keep() -> Result<Current, Error> {
-        if let Err(e @ Error::NoDriver { .. }) = count_devices() {
-            return Err(e);
-        }
+        count_devices()?;
         let mut context = std::ptr::null_mut();
         // SAFETY: the driver is there, and writes the handle.
         check("cuCtxGetCurrent", 0, unsafe { sys::cuCtxGetCurrent(&mut context) })?;
@@ -142,7 +140,7 @@ impl Current {
     /// Makes the stream's context current, which default streams are looked up in.
     ///
     /// # Errors
-    /// [`Error::NoDriver`], [`Error::Driver`].
+    /// Those of [`keep`](Current::keep).
     pub fn enter(stream: &CudaStream) -> Result<Current, Error> {
         let current = Current::keep()?;
         bind(stream.context())?;

@@ -82,8 +82,8 @@ impl<'a> View<'a> {
     /// `len` items at an address of host memory, which may be null if there are none.
     ///
     /// # Safety
-    /// The address is a multiple of the type's size. During `'a` the items are initialised, and not
-    /// written.
+    /// The items lie in one allocation, at a multiple of the type's size, and are at most `isize::MAX` bytes. During
+    /// `'a` they are initialised, and not written.
     pub unsafe fn on_host(ty: Type, items: *const u8, len: usize) -> View<'a> {
         let bytes = match len {
             0 => nothing(),
@@ -166,8 +166,8 @@ impl<'a> ViewMut<'a> {
     /// `len` items at an address of host memory, which may be null if there are none.
     ///
     /// # Safety
-    /// The address is a multiple of the type's size. During `'a` the items are initialised, and
-    /// nothing else reads or writes them.
+    /// The items lie in one allocation, at a multiple of the type's size, and are at most `isize::MAX` bytes. During
+    /// `'a` they are initialised, and nothing else reads or writes them.
     pub unsafe fn on_host(ty: Type, items: *mut u8, len: usize) -> ViewMut<'a> {
         let bytes = match len {
             0 => nothing_mut(),

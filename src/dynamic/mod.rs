@@ -4,8 +4,8 @@
 //! The builders have the names of the static ones, and run them. Lengths in memory, rows with a stride, `pack`,
 //! `allocate`, payloads of a compaction or of unique, lexicographic sorts and sorts in a caller's buffer, predicates
 //! with values, partition in three, scan strategies, and operators and elements of your own are static only. What a
-//! static call does not compile for, such as [`Op::BitAnd`] on [`Type::F32`] or an output on another device
-//! than the input, is an error here.
+//! static call does not compile for, such as [`Op::BitAnd`] on [`Type::F32`] or an output in host memory for an input on
+//! a device, is an error here.
 //!
 //! | here | static |
 //! |---|---|

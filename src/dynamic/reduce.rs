@@ -305,8 +305,9 @@ impl RunReduce<'_> {
             let (what, expected) = ("what says where segments begin", "keys");
             return Err(Error::Type { primitive: NAME, what, expected, found: "heads" });
         };
-        keys.like(NAME, "the keys' output", &from)?;
         let on_host = input.is_on_host();
+        from.lies(NAME, "the keys", on_host)?;
+        keys.like(NAME, "the keys' output", &from)?;
         with_bits!(keys.ty(), K => {
             let mut to = keys.typed::<K>();
             let begins = self.call(input, Some(&mut to.view_mut()), output, count)?;

@@ -123,9 +123,9 @@ impl<'a> Scan<'a> {
         self
     }
 
-    /// Scans from the last item to the first.
+    /// Scans from the last item to the first; called twice, from the first again.
     pub fn reverse(mut self) -> Self {
-        self.options.reverse = true;
+        self.options.reverse = !self.options.reverse;
         self
     }
 

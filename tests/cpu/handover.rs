@@ -68,18 +68,20 @@ fn without_tiles_the_total_is_the_initial_value() {
     assert_eq!((total(None), total(Some(3))), (None, Some(3)));
 }
 
-/// One slow tile: the other tiles are parked, and all threads finish them when its prefix arrives.
+/// One slow tile: meanwhile the others are aggregated and parked, and all threads finish them when its prefix arrives.
 #[test]
 fn a_late_tile_does_not_stop_the_others() {
-    let finished = std::sync::Mutex::new(vec![]);
+    let (finished, aggregated) = (std::sync::Mutex::new(vec![]), AtomicU64::new(0));
     let total = watched("late tile", || {
         pool(3).install(|| {
             hand_over(
                 50,
                 None,
                 |tile| {
-                    if tile == 1 {
-                        std::thread::sleep(std::time::Duration::from_millis(50));
+                    aggregated.fetch_add(1, Relaxed);
+                    // `watched` ends the test if the other tiles wait for this one.
+                    while tile == 1 && aggregated.load(Relaxed) < 50 {
+                        std::thread::yield_now();
                     }
                     (only(tile), ())
                 },

@@ -337,8 +337,7 @@ impl<'a> Compaction<'a> {
             let mut selected =
                 Group { items: nothing, words, invert: 0, to, end: selected_end, coming, coming_words: None };
             let mut rejected = Group { invert: u64::MAX, to: rejected_to, end: rejected_end, ..selected.clone() };
-            // Then this call chooses the items whose output follows, before any thread moves them
-            // there.
+            // If so, this call chooses the items whose output follows, before any thread moves them there.
             let adjoining = items.end == ahead.start;
             for from in items.clone().step_by(self.shape.group) {
                 selected.items = cut(from, items.end);

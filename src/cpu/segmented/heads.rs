@@ -19,9 +19,9 @@ pub trait Heads: Sync {
     fn columns(&self) -> Option<usize> {
         None
     }
-    /// Puts those of the items into `begins` with which segments begin, if they are at hand: the first ones in
-    /// ascending order, or with `backwards` the last ones in descending order, some of them more than once. Returns
-    /// their number. If there is no room for all, `begins` is full.
+    /// Lists the heads in `items`, from the first in ascending order, or with `backwards` from the last in descending
+    /// order. A head may come more than once. Returns their number, or `None` if this kind cannot list heads. If
+    /// there is no room for all, `begins` is full.
     fn list(&self, items: Range<usize>, backwards: bool, begins: &mut [usize]) -> Option<usize> {
         let _ = (items, backwards, begins);
         None

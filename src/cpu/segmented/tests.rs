@@ -7,7 +7,7 @@ use crate::cpu::{pipeline::Shape, random::Rng, threads::on_threads};
 use crate::{Element, Last, Max, Operator, Sum};
 use std::ops::{ControlFlow, Range};
 
-/// Digits of a number: associative, not commutative, no identity declared.
+/// Affine maps, the earlier applied first: associative, not commutative, no identity declared.
 #[derive(Clone, Copy)]
 struct Affine;
 impl Operator<[u32; 2]> for Affine {

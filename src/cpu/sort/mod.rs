@@ -3,7 +3,7 @@
 //! ```text
 //! sort(from, to):
 //!     keys-only of one or two bytes, all bits compared: counting sort, all threads      counting.rs
-//!     fits the cache: LSD passes, one thread                                            lsd.rs
+//!     fits the cache (with several threads: up to 2^15 items): LSD passes, one thread   lsd.rs
 //!     else MSD partition:                                                               msd.rs
 //!         sample the keys, and choose a digit that spreads them over buckets
 //!         histogram of that digit in each part of the items, all threads

@@ -99,7 +99,7 @@ impl<'a> SegmentedSort<'a> {
         let mut sort = SegmentedSort { code, order, values, n, heads, local, firsts: Vec::new(), long: Vec::new() };
         let chunks = n.div_ceil(CHUNK);
         let ends: Vec<_> = match chunks {
-            // More would start rayon's threads.
+            // A parallel iterator would start rayon's threads.
             ..=1 => (0..chunks).map(|chunk| sort.first_and_last(chunk)).collect(),
             _ => (0..chunks).into_par_iter().map(|chunk| sort.first_and_last(chunk)).collect(),
         };
