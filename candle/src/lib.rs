@@ -46,8 +46,7 @@
 //! The work on a CUDA tensor is put on the stream of candle's device. No call waits for it, except where
 //! the data tells the shape of the result: [`masked_select`], [`nonzero`], [`unique`] and [`bincount`];
 //! and the gradient of [`segment_sum`]. Each call allocates its result, so none can be captured into a
-//! CUDA graph. On Metal a function returns
-//! candle's error for a custom operation without an implementation.
+//! CUDA graph. On Metal a function returns candle's error for a custom operation without an implementation.
 //!
 //! Tensors of one call are of one [`Device`](candle_core::Device) value and its clones. candle lets two values of
 //! `Device::new_cuda(0)` meet; here that is an error, as each has a context of its own.

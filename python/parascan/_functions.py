@@ -157,7 +157,7 @@ def scan(op, x, /, *, axis=None, exclusive=False, reverse=False, initial=None):
     source, target = place.buffer(lines.x), place.buffer(output)
     if isinstance(op, Operator):
         op.scan(place, lines.x, output, lines.length, exclusive, reverse, initial)
-    elif source[1] > 0:
+    elif source[1] > 0 or lines.segments is None:  # no items are checked, too
         place.run(_native.scan, op, source, target, lines.segments, exclusive, reverse, initial)
     return lines.result(place, output, dtype)
 
@@ -562,7 +562,8 @@ def searchsorted(x1, x2, /, *, side="left", sorter=None):
 
     x1: shape (n,), ascending, or made so by the indices `sorter`; x2: any shape, or a number. Returns an array
     of the shape of `x2` of int64: the number of items of `x1` that are less than the value, or not greater for
-    `side="right"`. NaN is greater than all numbers.
+    `side="right"`. NaN is greater than all numbers. Two dtypes are compared as the one to which the library converts
+    both, which may round.
 
     On the GPU it does not wait. Its kernel is compiled at run time, by NVRTC.
     """

@@ -86,8 +86,8 @@ impl Buffer {
 
 /// Items that no thread of Python writes: on the host a copy, on a device the array, which its stream protects.
 ///
-/// Sorts read keys more than once, and calls by segment offsets. They count on finding the same items each time, and
-/// would write elsewhere if another thread had written the array in between.
+/// A sort reads its keys, and what tells its segments, more than once, and every call by segment its offsets. It counts
+/// on the same items each time, and would write elsewhere if another thread had written the array in between.
 pub(crate) struct Kept {
     array: Buffer,
     copy: Option<Array>,

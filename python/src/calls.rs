@@ -215,8 +215,8 @@ pub(crate) fn sort(
             match cut {
                 Cut::Rows(columns) => sort.rows(columns).run_into(input, output),
                 Cut::Offsets(offsets) => sort.segments(Kept::new(offsets, site)?.view(site)).run_into(input, output),
-                Cut::Heads(flags) => sort.heads(flags.view(site)).run_into(input, output),
-                Cut::Keys(keys) => sort.by_key(keys.view(site)).run_into(input, output),
+                Cut::Heads(flags) => sort.heads(Kept::new(flags, site)?.view(site)).run_into(input, output),
+                Cut::Keys(keys) => sort.by_key(Kept::new(keys, site)?.view(site)).run_into(input, output),
                 Cut::None => sort.run_into(input, output),
                 Cut::Columns(_) => unreachable!("the Python side has looked"),
             }
