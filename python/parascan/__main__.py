@@ -10,8 +10,7 @@ def main():
     try:
         version, devices = _native.found()
     except RuntimeError as error:
-        print(f"driver    none: {error}")
-        print("devices   none; host arrays run on the CPU")
+        print(f"device    none, so host arrays alone: {error}")
     else:
         print(f"driver    CUDA {version // 1000}.{version % 1000 // 10}")
         for number, (name, (major, minor), size) in enumerate(devices):
@@ -19,7 +18,7 @@ def main():
     print(f"kernels   {_native.IMAGES} units of the catalog are embedded" if _native.IMAGES else
           "kernels   none are embedded: NVRTC compiles each at its first use")
     print(f"NVRTC     {os.environ.get('PARASCAN_NVRTC', 'none in the installed packages; the system is searched')}")
-    print(f"CPU       {os.environ.get('RAYON_NUM_THREADS') or os.cpu_count()} threads")
+    print(f"CPU       {_native.threads()} threads")
 
 
 if __name__ == "__main__":

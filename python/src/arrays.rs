@@ -210,13 +210,11 @@ impl Tensor {
 }
 
 /// New memory, which becomes an array of another library by DLPack, once.
-#[pyclass(name = "Array")]
+#[pyclass(name = "Array", module = "parascan._native")]
 pub(crate) struct Memory {
     array: Option<Array>,
     stream: Option<Arc<CudaStream>>,
-    /// The index in `TYPES`.
-    #[pyo3(get)]
-    dtype: usize,
+    ty: Type,
     address: usize,
     #[pyo3(get)]
     shape: Vec<usize>,
@@ -260,12 +258,26 @@ impl Memory {
                 })
             }
         };
-        Ok(Memory { array: Some(array), stream: site.stream().cloned(), dtype, address, shape })
+        Ok(Memory { array: Some(array), stream: site.stream().cloned(), ty, address, shape })
     }
 
     #[getter]
     fn address(&self) -> PyResult<usize> {
         self.array.as_ref().map(|_| self.address).ok_or_else(given_away)
+    }
+
+    /// The name of the dtype in the array API: "float32".
+    #[getter]
+    fn dtype(&self) -> String {
+        let name = self.ty.name();
+        let bits = name.trim_start_matches(char::is_alphabetic);
+        let kind = match &name[..name.len() - bits.len()] {
+            "bf" => "bfloat",
+            "f" => "float",
+            "i" => "int",
+            _ => "uint",
+        };
+        format!("{kind}{bits}")
     }
 
     /// The type and the number of the device, as DLPack counts them.

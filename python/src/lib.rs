@@ -25,7 +25,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
         ($($function:path)*) => { $(module.add_function(wrap_pyfunction!($function, module)?)?;)* };
     }
     add! {
-        calls::scan calls::reduce calls::reduce_runs calls::sort calls::sort_pairs calls::argsort
+        threads calls::scan calls::reduce calls::reduce_runs calls::sort calls::sort_pairs calls::argsort
         calls::select calls::nonzero calls::partition calls::unique calls::expand search::search calls::seconds_of_a_scan arrays::check_value site::device_of found
     }
     module.add("VERSION", env!("CARGO_PKG_VERSION"))?;
@@ -35,6 +35,12 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
 
 /// The name, compute capability and bytes of a device.
 type Found = (String, (i32, i32), usize);
+
+/// The threads of a call on the host.
+#[pyfunction]
+fn threads() -> usize {
+    rayon::current_num_threads()
+}
 
 /// The driver's version, as in 13000, and the devices.
 #[pyfunction]

@@ -297,7 +297,7 @@ class OnlyDlpack:
 def test_only_dlpack():
     x = np.arange(10.0)
     result = parascan.cumulative_sum(OnlyDlpack(x))
-    assert result.shape == [10]
+    assert (result.shape, result.dtype) == ([10], "float64")
     np.testing.assert_array_equal(np.from_dlpack(result), x.cumsum())
     with pytest.raises(BufferError, match="before"):
         np.from_dlpack(result)
@@ -308,6 +308,7 @@ def test_what_only_dlpack_cannot():
     for call in (
         lambda: parascan.scan("max", OnlyDlpack(np.zeros((2, 3, 4))), axis=1),
         lambda: parascan.reduce("sum", x),
+        lambda: parascan.cumulative_sum(parascan.sort(OnlyDlpack(np.arange(3, dtype="int32")))),
         lambda: parascan.nonzero(x),
         lambda: parascan.compact(x),
         lambda: parascan.unique_values(x),
