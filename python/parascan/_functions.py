@@ -614,7 +614,8 @@ def histogram(x, edges, /):
 
     x: any shape; edges: shape (bins + 1,), ascending, of the same dtype. Returns an array of shape (bins,) of
     int64. An item belongs to bin i if edges[i] <= item < edges[i + 1]; an item that equals the last edge belongs
-    to the last bin. Others, and NaN, are not counted. It sorts the items.
+    to the last bin. Others, and NaN, are not counted. It sorts the items. On the CPU edges that do not ascend are a
+    `ValueError`; on the GPU the counts are unspecified then.
 
     On the GPU it does not wait. Its kernel is compiled at run time, by NVRTC.
     """
@@ -623,6 +624,10 @@ def histogram(x, edges, /):
     _one_axis(edges, "the array of edges")
     if edges.shape[0] < 2:
         raise ValueError("a histogram has at least two edges")
+    if place.is_host and name_of(edges.dtype) != "bfloat16":
+        on_host = place.on_host(place.input(edges))
+        if (on_host[1:] < on_host[:-1]).any():
+            raise ValueError("the edges of a histogram ascend")
     x = sort(place.reshape(x, (-1,)))
     begins = searchsorted(x, edges[:-1])
     ends = place.concat([begins[1:], searchsorted(x, edges[-1:], side="right")])

@@ -17,7 +17,7 @@ use pyo3::prelude::*;
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::ptr::from_ref;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, PoisonError};
 
 const WARPS: usize = 8;
 const VECTORS: usize = 3;
@@ -27,11 +27,10 @@ const EXCLUSIVE: u32 = 1;
 const REVERSE: u32 = 2;
 const INIT: u32 = 4;
 
-/// An operator on items of one type each time: the kernels, by device and type.
+/// An operator on items of one type each time.
 #[pyclass(frozen, name = "Operator")]
 pub(crate) struct Operator {
     text: String,
-    loaded: Mutex<HashMap<(usize, Type), &'static Kernels>>,
 }
 
 #[pymethods]
@@ -61,7 +60,7 @@ impl Operator {
         if text.contains("//") || text.contains("/*") {
             return Err(PyValueError::new_err(format!("the text has a comment: {text}")));
         }
-        Ok(Operator { text, loaded: Mutex::default() })
+        Ok(Operator { text })
     }
 
     /// Scans each of the lines of `n` items. `words` is scratch memory of `words_bytes`, with
@@ -123,10 +122,13 @@ fn tile(size: usize) -> usize {
 impl Operator {
     /// The kernels for the type. The stream's context is current.
     fn kernels(&self, stream: &CudaStream, ty: Type) -> Result<&'static Kernels, Error> {
+        /// By device, type and text: operators come and go, kernels stay.
+        type Loaded = HashMap<(usize, Type, String), &'static Kernels>;
+        static LOADED: LazyLock<Mutex<Loaded>> = LazyLock::new(Default::default);
         let context = stream.context();
-        let device = context.ordinal();
-        let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(kernels) = loaded.get(&(device, ty)) {
+        let key = (context.ordinal(), ty, self.text.clone());
+        let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(kernels) = loaded.get(&key) {
             return Ok(kernels);
         }
         let element = with_type!(ty, T => <T as Element>::CUDA);
@@ -148,7 +150,7 @@ impl Operator {
             include_str!("operator.cu"),
         );
         let kernels = Kernels::compile(context, &format!("{} on {ty}", self.text), &source, &["scan", "combine"])?;
-        Ok(loaded.entry((device, ty)).or_insert(Box::leak(Box::new(kernels))))
+        Ok(loaded.entry(key).or_insert(Box::leak(Box::new(kernels))))
     }
 
     #[allow(clippy::too_many_arguments)]

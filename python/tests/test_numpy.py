@@ -480,6 +480,7 @@ class Traced:
         (ValueError, lambda: parascan.group_by(np.zeros(3), np.zeros(4))),
         (ValueError, lambda: parascan.searchsorted(np.zeros(3), np.zeros(4), side="middle")),
         (ValueError, lambda: parascan.histogram(np.zeros(3), np.zeros(1))),
+        (ValueError, lambda: parascan.histogram(np.zeros(3), np.array([3.0, 1.0, 2.0]))),
     ],
 )
 @pytest.mark.filterwarnings("ignore:the matrix subclass")
