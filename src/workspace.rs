@@ -15,7 +15,8 @@ use std::sync::Arc;
 /// can be captured into a CUDA graph.
 ///
 /// # Rules
-/// - One workspace serves every primitive. Calls with it run one after the other, on its stream.
+/// - One workspace serves every primitive. Calls with it run one after the other, on its stream. The default stream of a
+///   thread is another one on each thread: a workspace on that stream is used and dropped on one thread.
 /// - A graph that was captured with it must be replayed on its stream, or be ordered against the
 ///   stream's work.
 /// - It must outlive the graphs that were captured with it: it grows when a call needs more, never
