@@ -1,7 +1,7 @@
 //! Workspaces: scratch memory that calls on one stream share.
 
 use crate::Error;
-use crate::cuda::bind;
+use crate::cuda::{Current, bind};
 use crate::memory::{is_capturing, zero_bytes};
 use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaSlice, CudaStream, DevicePtr};
@@ -22,7 +22,8 @@ use std::sync::Arc;
 /// - It must outlive the graphs that were captured with it: it grows when a call needs more, never
 ///   shrinks, and frees outgrown memory only when it is dropped. [Over the caller's
 ///   memory](Workspace::over) it neither grows nor frees.
-/// - If a call with it fails between two launches, the next call zeroes its status words first.
+/// - If a call with it fails between two launches, the next call zeroes its status words first. The replay of a graph
+///   does not: [`prepare`](crate::Scan::prepare) comes before it then.
 ///
 /// A call during a capture is [`Error::EventTracking`] unless cudarc's event tracking is off.
 ///
@@ -69,6 +70,16 @@ pub struct Workspace {
     /// Whether a call failed after it got the status words: one of its launches may have left some
     /// that are not zero.
     unclean: bool,
+}
+
+impl Drop for Workspace {
+    /// Frees its memory with the stream's context current, in which the driver looks up default streams.
+    fn drop(&mut self) {
+        if let Memory::Own(own @ (Own { words: Some(_), .. } | Own { scratch: Some(_), .. })) = &mut self.memory {
+            let _current = Current::enter(&self.stream);
+            drop(std::mem::take(own));
+        }
+    }
 }
 
 #[derive(Debug)]

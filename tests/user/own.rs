@@ -3,7 +3,9 @@
 
 use crate::common::{Draw, Options, Rng, Sample, assert_same, data, host_tiles, oracle, stream};
 use parascan::cudarc::driver::{CudaSlice, CudaStream, DeviceRepr};
-use parascan::{Associativity, Block, DeviceCode, Element, Error, Last, Operator, Strategy, Sum, Workspace, scan};
+use parascan::{
+    Associativity, Block, DeviceCode, Element, Error, Last, Max, Operator, Strategy, Sum, Workspace, reduce, scan,
+};
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -65,6 +67,30 @@ impl Operator<Affine> for Sum {
     const ASSOCIATIVITY: Associativity = Associativity::Rounding;
     // SAFETY: two sums of floats.
     const CUDA: DeviceCode<Self, Affine> = unsafe { DeviceCode::new("{ a.a + b.a, a.b + b.b }") };
+}
+
+/// The greater of both members, so a result may be neither operand.
+impl Operator<Affine> for Max {
+    type Carry = Affine;
+    fn lift(x: Affine) -> Affine {
+        x
+    }
+    fn lower(x: Affine) -> Affine {
+        x
+    }
+    fn combine(f: Affine, g: Affine) -> Affine {
+        Affine { a: f.a.max(g.a), b: f.b.max(g.b) }
+    }
+    const IDENTITY: Option<Affine> = None;
+    // SAFETY: comparisons of floats.
+    const CUDA: DeviceCode<Self, Affine> =
+        unsafe { DeviceCode::new("{ a.a > b.a ? a.a : b.a, a.b > b.b ? a.b : b.b }") };
+}
+
+#[test]
+fn the_position_of_a_result_that_is_no_item() {
+    let x = [Affine { a: 1.0, b: 5.0 }, Affine { a: 5.0, b: 1.0 }];
+    assert!(reduce::<Max, Affine>().position(&x).unwrap() < 2);
 }
 
 impl Sample for Affine {

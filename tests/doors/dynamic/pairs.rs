@@ -18,8 +18,9 @@ fn scan_of<T: Drawn>(op: Op, options: Options<T>) -> parascan::dynamic::Scan<'st
     if options.exclusive {
         scan = scan.exclusive();
     }
-    if options.reverse {
-        scan = scan.reverse();
+    scan = scan.reverse();
+    if !options.reverse {
+        scan = scan.reverse(); // twice is forward
     }
     match options.init {
         Some(init) => scan.init(value(init)),
