@@ -44,8 +44,9 @@ impl<Op: Operator<T>, T: Element, S> Reduce<Op, T, S> {
 /// # Cost
 /// Items are read once, and each result is written once. On the device that is one launch, for any
 /// shape. A matrix without rows takes memory fills instead: one for each four bytes of an item, or for
-/// each byte if its alignment is less than four. On the host a matrix of more than 256 KiB takes
-/// memory for carries: one for each column and, if no item has more than 4 KiB, at most one more for each 32 items.
+/// each byte if its alignment is less than four. On the host it takes memory for
+/// carries: one for each column and, of a matrix of more than 256 KiB whose items have at most 4 KiB, at most one more
+/// for each 32 items.
 ///
 /// # Waiting
 /// No call waits for the device. The first use of an operator and element type in a process loads

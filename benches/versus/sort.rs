@@ -193,7 +193,7 @@ pub(crate) fn hard(gpu: &Gpu, verdict: &Verdict) {
     }
 }
 
-/// A bench with the buffers of the payload, of one word for each key or, of fewer keys, of more.
+/// A bench with the buffers of the payload: a word for each key, so wider payloads are of fewer keys.
 struct Sorts<'g, T> {
     bench: Bench<'g, T>,
     order: fn(&T, &T) -> Ordering,
