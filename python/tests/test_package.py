@@ -54,7 +54,8 @@ def test_the_compiler_is_no_newer_than_the_driver(tmp_path, version, major):
     library = tmp_path / "libcuda.so.1"
     subprocess.run(["cc", "-shared", "-fPIC", "-o", library, tmp_path / "driver.c"], check=True)
     environment = {name: value for name, value in os.environ.items() if name != "PARASCAN_NVRTC"}
-    environment |= {"PYTHONPATH": str(tmp_path), "LD_LIBRARY_PATH": str(tmp_path)}
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment |= {"PYTHONPATH": path, "LD_LIBRARY_PATH": str(tmp_path)}
     program = "import os, parascan; print(os.environ['PARASCAN_NVRTC'])"
     found = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
     assert found.stdout.strip().endswith(f"libnvrtc.so.{major}")
