@@ -81,8 +81,15 @@ fn main() {
         println!("cargo::rerun-if-changed=src/cuda/{primitive}/tuning.rs");
         println!("cargo::rerun-if-changed=src/cuda/{primitive}/unit.rs");
     }
-    for variable in ["PARASCAN_CUDA_ARCHS", "PARASCAN_PREBUILT", "PARASCAN_NVRTC", "CUDA_PATH", "CUDA_HOME", "DOCS_RS"]
-    {
+    for variable in [
+        "PARASCAN_CUDA_ARCHS",
+        "PARASCAN_PREBUILT",
+        "PARASCAN_PREBUILT_QUICKLY",
+        "PARASCAN_NVRTC",
+        "CUDA_PATH",
+        "CUDA_HOME",
+        "DOCS_RS",
+    ] {
         println!("cargo::rerun-if-env-changed={variable}");
     }
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
@@ -106,19 +113,20 @@ fn main() {
             [prebuilt, by_segment()]
         }
         Kernels::For(targets) => {
-            let compiled = compile(&texts, [&templates, &stubs], &targets, &out);
+            let compiled = compile(&texts, [&templates, &stubs], &targets, false, &out);
             [compiled.unwrap_or_else(|| prebuilt(&texts, &stubs, PACKAGES)), by_segment()]
         }
         Kernels::Prebuild(capability, folder) => {
             // The files are newer than this build, and `prebuilt/make` removes them: so each time it runs again.
             println!("cargo::rerun-if-changed={}", folder.display());
-            let mut texts = texts.clone();
+            let make = |texts: &[(&str, &str)], quickly| {
+                let images = compile(texts, [&templates, &stubs], &[Target::Ptx(capability)], quickly, &out);
+                prebuild(texts, &stubs, &images.expect("prebuilt kernels need NVRTC"), &folder);
+            };
+            make(&texts, false);
             if cfg!(feature = "prebuilt-segments") {
-                texts.extend(&texts_by_segment);
+                make(&texts_by_segment, env::var_os("PARASCAN_PREBUILT_QUICKLY").is_some());
             }
-            let images = compile(&texts, [&templates, &stubs], &[Target::Ptx(capability)], &out);
-            let images = images.expect("prebuilt kernels need NVRTC");
-            prebuild(&texts, &stubs, &images, &folder);
             [Vec::new(), Vec::new()]
         }
     };
@@ -456,12 +464,13 @@ fn texts(units: &[CatalogUnit]) -> Vec<(&str, &str)> {
 }
 
 /// The images of every text, one for each target. Each comes from the last build in `out`, from the
-/// user's cache of kernels, or from the compiler. Keys are made from stubs of the templates. `None` without
-/// a compiler.
+/// user's cache of kernels, or from the compiler, which optimises little if it compiles `quickly`. Keys are made from
+/// stubs of the templates. `None` without a compiler.
 fn compile(
     texts: &[(&str, &str)],
     [templates, stubs]: [&[(&str, &str)]; 2],
     targets: &[Target],
+    quickly: bool,
     out: &Path,
 ) -> Option<Vec<Vec<Image>>> {
     let nvrtc = match Nvrtc::find(None) {
@@ -475,7 +484,9 @@ fn compile(
     };
     let (folder, cache) = (out.join("kernels"), Cache::of_user());
     fs::create_dir_all(&folder).expect("OUT_DIR can be written");
-    let images: Vec<Vec<Image>> = texts.iter().map(|(_, text)| images(text, stubs, targets, &nvrtc, &folder)).collect();
+    let flags = if quickly { nvrtc.quickly() } else { &[] };
+    let images: Vec<Vec<Image>> =
+        texts.iter().map(|(_, text)| images(text, stubs, targets, flags, &nvrtc, &folder)).collect();
     // One compilation gives machine code and PTX of an architecture.
     let mut jobs = Vec::new();
     for (&(name, text), images) in texts.iter().zip(&images) {
@@ -492,7 +503,7 @@ fn compile(
                     if failed.lock().expect("no panic here").is_some() {
                         break;
                     }
-                    let made = make(name, text, group, templates, &nvrtc, &cache);
+                    let made = make(name, text, group, templates, flags, &nvrtc, &cache);
                     if let Err(Failure::Log(words) | Failure::Call(words)) = made {
                         *failed.lock().expect("no panic here") = Some(format!("{name}:\n{words}"));
                     }
@@ -523,10 +534,17 @@ struct Image {
 }
 
 /// The images of a text, in the order of the targets. Targets of one architecture are neighbours.
-fn images(text: &str, stubs: &[(&str, &str)], targets: &[Target], nvrtc: &Nvrtc, folder: &Path) -> Vec<Image> {
+fn images(
+    text: &str,
+    stubs: &[(&str, &str)],
+    targets: &[Target],
+    flags: &[&'static str],
+    nvrtc: &Nvrtc,
+    folder: &Path,
+) -> Vec<Image> {
     let included = included(stubs, text);
     let image = |target: Target| {
-        let mut flags = FLAGS.to_vec();
+        let mut flags = [&FLAGS, flags].concat();
         if let Target::Ptx(_) = target {
             flags.push(ptx::FORM);
         }
@@ -545,6 +563,7 @@ fn make(
     text: &str,
     images: &[Image],
     templates: &[(&str, &str)],
+    flags: &[&str],
     nvrtc: &Nvrtc,
     cache: &Cache,
 ) -> Result<(), Failure> {
@@ -561,7 +580,7 @@ fn make(
         return Ok(());
     }
     let targets: Vec<Target> = missing.iter().map(|image| image.target).collect();
-    let made = nvrtc.images(&format!("{name}.cu"), text, templates, &targets, &[])?;
+    let made = nvrtc.images(&format!("{name}.cu"), text, templates, &targets, flags)?;
     for (image, bytes) in missing.iter().zip(made) {
         let packed = match image.target {
             Target::Cubin(_) => packed(&bytes),

@@ -4,6 +4,13 @@
 #include "core/stage.cuh"
 #include "core/warp_scan.cuh"
 
+// The number of an item, or of a segment. By offsets both are so few that 32 bits count them, which saves registers.
+#ifdef CUT_KIND
+typedef IfElse<CUT_KIND == ROWS, u64, u32>::Type Position;
+#else
+typedef u64 Position;
+#endif
+
 // The chunks of a warp in shared memory, of up to CHUNK items each: `each_chunk` in src/cuda/segmented/tuning.rs.
 template <class Operator, u32 CHUNK> struct WarpChunk {
     typedef typename Operator::Element Element;
@@ -23,13 +30,14 @@ template <class Operator, u32 CHUNK> struct WarpChunk {
 
     // By one warp: copies `count` items, from the input's item `begin` on, to the stage, and returns where in it they
     // begin: as far behind a unit as in the input. Vectors are copied whole if they lie so, with the items before.
-    __device__ u32 load(Unit *stage, u64 begin, u32 count) const {
+    __device__ u32 load(Unit *stage, Position begin, u32 count) const {
         u32 lead = u32(begin % OWN);
         const Element *from = in + (begin - lead);
         u32 vectors = TILES && (u64)from % sizeof(Vector) == 0 ? (lead + count) / OWN : 0;
+        int left = int(vectors - lane); // one register for all comparisons
 #pragma unroll
         for (u32 k = 0; k < UNITS; k++)
-            if (k * WARP + lane < vectors)
+            if (left > int(k * WARP))
                 copy_to_shared((Vector *)stage + k * WARP + lane, (const Vector *)from + k * WARP + lane);
         u32 copied = vectors > 0 ? vectors * OWN : lead;
 #pragma unroll 4
@@ -41,10 +49,9 @@ template <class Operator, u32 CHUNK> struct WarpChunk {
 
     // Units of a lane, for the items `lead` to `end` of a stage: an odd number.
     static __device__ u32 units_of_lane(u32 end) { return ((end + OWN - 1) / OWN + WARP - 1) / WARP | 1; }
-    // The first lanes, those that own items.
-    static __device__ u32 lanes_with_items(u32 end) {
-        u32 each = units_of_lane(end);
-        return ((end + OWN - 1) / OWN + each - 1) / each;
+    // By one warp: how many lanes, the first ones, own items.
+    __device__ u32 lanes_with_items(u32 end) const {
+        return __popc(__ballot_sync(ALL_LANES, lane * units_of_lane(end) * OWN < end));
     }
 
     // By one warp, over the items `lead` to `end` of the stage: calls `first(item)` with the first item that the lane
@@ -129,10 +136,11 @@ template <class Operator, u32 CHUNK> struct WarpChunk {
   private:
     template <class Part, class Use>
     __device__ void each_row_by(Part *parts, u32 count, u32 of_row, u32 lanes, const Use &use) const {
-        u32 each = (of_row + lanes - 1) / lanes | 1; // an odd number, for the banks
-        u32 begin = min(lane % lanes * each, of_row), end = min(begin + each, of_row);
-        for (u32 first = 0; first * of_row < count; first += WARP / lanes) {
-            u32 row = first + lane / lanes, from = row * of_row + begin, to = min(row * of_row + end, count);
+        u32 bits = __ffs(lanes) - 1; // of a power of two, so that divisions are shifts
+        u32 each = (of_row + lanes - 1) >> bits | 1; // an odd number, for the banks
+        u32 begin = min((lane & (lanes - 1)) * each, of_row), end = min(begin + each, of_row);
+        for (u32 first = 0; first * of_row < count; first += WARP >> bits) {
+            u32 row = first + (lane >> bits), from = row * of_row + begin, to = min(row * of_row + end, count);
             u32 own = from < to ? to - from : 0;
             use(row, parts + from, own, __ballot_sync(ALL_LANES, own > 0));
         }

@@ -12,18 +12,16 @@
 
 // Adjacent items between two offsets; or none, with the number NONE. Segment j ends at offset j: offset 0 ends the
 // items before the first segment, and the items behind the last offset have the greatest number.
-//
-// By offsets the items and the segments are so few that 32 bits count them, which saves registers.
-#ifdef CUT_KIND
-typedef IfElse<CUT_KIND == ROWS, u64, u32>::Type Position;
-#else
-typedef u64 Position;
-#endif
 struct Segment {
     static constexpr Position NONE = ~Position(0);
     Position number, begin, end;
     __device__ Position count() const { return begin < end ? end - begin : 0; } // offsets may be in no order
 };
+
+// Blocks that the registers of a multiprocessor must have room for: of a reduction a thread has 48 then, of a scan 64.
+// Without this bound the compiler takes what long segments would like, and short ones pay. Wider carries need what they
+// need.
+template <class Carry> constexpr u32 each_resident(u32 blocks) { return sizeof(Carry) <= 4 ? blocks : 0; }
 
 // OUTSIDE: whether the items before the first offset and behind the last one are segments too.
 template <class Operator, u32 CHUNK, bool OUTSIDE> struct Each : WarpChunk<Operator, CHUNK> {
@@ -50,6 +48,10 @@ template <class Operator, u32 CHUNK, bool OUTSIDE> struct Each : WarpChunk<Opera
 
   protected:
     __device__ u32 warps() const { return blockDim.x / WARP; } // of the block
+    // The number, below 2^24, divided by the warps of a segment: exactly for a warp, else the quotient or up to a 64th
+    // more. A division takes as long as all else that a warp does before its first copy.
+    __device__ u32 divided(u32 x) const { return x * by.inverse >> 8; }
+    __device__ u32 part() const { return warp - divided(warp) * by.parts; } // the warp's number in its segment
 
     // By the block, which takes a piece or some segments. Calls
     // - `take_piece(number)` with a piece: `number` is its place in the grid;
@@ -62,11 +64,11 @@ template <class Operator, u32 CHUNK, bool OUTSIDE> struct Each : WarpChunk<Opera
         bool has_pieces = kind_of(cut) != ROWS && by.pieces > 0;
         if (has_pieces) {
             // Pieces come between the other blocks, as a piece without a long segment only waits for its search.
-            u32 turn = gridDim.x / by.pieces, before = min((block + turn - 1) / turn, by.pieces);
-            if (block % turn == 0 && block / turn < by.pieces) return take_piece(block / turn);
-            block -= before;
+            u32 piece = block >> by.turn, is_between = block & ((1 << by.turn) - 1);
+            if (!is_between && piece < by.pieces) return take_piece(piece);
+            block -= min(piece + 1, by.pieces);
         }
-        Segment of = segment(lowest() + Position(block) * (warps() / parts) + warp / parts);
+        Segment of = segment(lowest() + Position(block) * by.of_block + divided(warp));
         Position count = of.count();
         if (has_pieces && count > by.piece) of.number = Segment::NONE, count = 0;
         bool is_wide = kind_of(cut) != ROWS && parts < warps() && count > by.wide;

@@ -38,12 +38,13 @@ template <class Operator, u32 CHUNK> struct EachReduction : Each<Operator, CHUNK
         if (kind_of(cut) == ROWS && by.lanes > 0) return fold_short(out);
         Base::run([&](u32 piece) { fold_piece(piece, out, ticket, shares); },
                   [&](Segment of, u32 count, bool is_wide) {
-                      Carry all = fold_by(by.parts, of.begin, count);
-                      if (of.number != of.NONE && !is_wide && warp % by.parts == 0 && lane == 0)
+                      u32 part = this->part();
+                      Carry all = fold_by(by.parts, part, this->divided(count + by.parts - 1), of.begin, count);
+                      if (of.number != of.NONE && !is_wide && part == 0 && lane == 0)
                           out[of.number - 1] = count == 0 ? empty : Operator::lower(begun(all));
                   },
                   [&](Segment of) {
-                      Carry all = fold_by(this->warps(), of.begin, u32(of.count()));
+                      Carry all = fold_by_block(of.begin, u32(of.count()));
                       if (threadIdx.x == 0) out[of.number - 1] = Operator::lower(begun(all));
                   });
     }
@@ -55,11 +56,14 @@ template <class Operator, u32 CHUNK> struct EachReduction : Each<Operator, CHUNK
         const Segment &head = piece.head, &tail = piece.tail;
         Position first = piece.first, end = piece.end;
         Carry of_head = Carry(), of_tail = Carry();
-        if (piece.has_head()) of_head = fold_by(this->warps(), first, u32(min(head.end, end) - first));
-        if (piece.has_tail()) {
+#pragma unroll 1
+        for (u32 is_tail = 0; is_tail < 2; is_tail++) { // the code of two folds would take registers
+            if (!(is_tail ? piece.has_tail() : piece.has_head())) continue;
+            Position begin = is_tail ? max(tail.begin, first) : first, upto = is_tail ? end : min(head.end, end);
+            Carry all = fold_by_block(begin, u32(upto - begin));
+            if (is_tail) of_tail = all;
+            else of_head = all;
             __syncthreads(); // the first warp has read the folds of the others
-            Position begin = max(tail.begin, first);
-            of_tail = fold_by(this->warps(), begin, u32(end - begin));
         }
         if (threadIdx.x == 0) {
             Share share = {{Carry(), 1}, Share::NONE, {Carry(), false}};
@@ -82,12 +86,16 @@ template <class Operator, u32 CHUNK> struct EachReduction : Each<Operator, CHUNK
     }
     static constexpr u32 LONG_PIECE = 1 << 16;
 
-    // By so many adjacent warps: the fold of `count` items from `begin` on, if there are any, in lane 0 of the first
-    // warp. With more than one it is a barrier of the block. A part is some whole lines.
-    __device__ Carry fold_by(u32 warps, u64 begin, u32 count) const {
+    __device__ Carry fold_by_block(Position begin, u32 count) const {
+        u32 warps = this->warps();
+        return fold_by(warps, warp, (count + warps - 1) / warps, begin, count);
+    }
+    // By so many adjacent warps, of which this is number `part`: the fold of `count` items from `begin` on, if there are
+    // any, in lane 0 of the first warp. A warp has at least `each` items, in whole lines. With more than one warp it is a
+    // barrier of the block.
+    __device__ Carry fold_by(u32 warps, u32 part, u32 each, Position begin, u32 count) const {
         constexpr u32 IN_LINE = LINE / sizeof(Element); // items
-        u32 part = 0, each = count;
-        if (warps > 1) part = warp % warps, each = ((count + warps - 1) / warps + IN_LINE - 1) / IN_LINE * IN_LINE;
+        each = warps == 1 ? count : (each + IN_LINE - 1) / IN_LINE * IN_LINE;
         u32 first = part * each;
         Carry all = Carry();
         if (first < count) all = fold(shared.stage[warp], begin + first, min(each, count - first));
@@ -96,20 +104,20 @@ template <class Operator, u32 CHUNK> struct EachReduction : Each<Operator, CHUNK
         if (lane == 0) carry[warp] = all;
         __syncthreads();
         if (part > 0 || count == 0) return Carry();
-        u32 with_items = (count + each - 1) / each;
+        u32 with_items = __popc(__ballot_sync(ALL_LANES, lane < warps && lane * each < count));
         return warp_fold<Operator>(carry[warp + min(lane, with_items - 1)], lane, with_items);
     }
 
     // By one warp: the fold of `count` items from `begin` on, at least one, in lane 0. The grouping depends on both,
     // and not on the address of the input.
-    __device__ Carry fold(Unit *stage, u64 begin, u32 count) const {
+    __device__ Carry fold(Unit *stage, Position begin, u32 count) const {
         Carry upto = Carry();
         for (u32 at = 0, here; at < count; at += here) {
             here = min(count - at, CHUNK - u32((begin + at) % OWN));
             u32 lead = this->load(stage, begin + at, here);
             Carry own = this->fold_own(stage, lead, lead + here);
             __syncwarp(); // every lane has read the units that the next ones overwrite
-            Carry all = warp_fold<Operator>(own, lane, Chunk::lanes_with_items(lead + here));
+            Carry all = warp_fold<Operator>(own, lane, this->lanes_with_items(lead + here));
             upto = at > 0 && lane == 0 ? Operator::combine(upto, all) : all; // other lanes may have no items
         }
         return upto;
@@ -125,7 +133,7 @@ template <class Operator, u32 CHUNK> struct EachReduction : Each<Operator, CHUNK
         if (row >= cut.segments) return;
         u32 count = u32(min(cut.segments - row, u64(by.of_warp))) * columns, lead = this->load(stage, begin, count);
         this->each_row(stage, lead, count, columns, lanes, [&](u32 k, auto *own, u32 parts, u32 with_items) {
-            u32 part = lane % lanes, of_row = __popc((with_items >> (lane - part)) & (~0u >> (WARP - lanes)));
+            u32 part = lane & (lanes - 1), of_row = __popc((with_items >> (lane - part)) & (~0u >> (WARP - lanes)));
             Carry all = Chunk::folded(
                 [&](auto first, auto next) { Chunk::template each_of<false>(own, parts, first, next); });
             all = warp_fold<Operator>(all, part, of_row, lanes);

@@ -48,11 +48,11 @@ template <class Operator, u32 CHUNK> struct EachScan : Each<Operator, CHUNK, tru
                       // Several segments of several warps each take one round. All warps of a block take as many rounds
                       // of rows: with several a block has one row, or rows begin at units.
                       u32 most = kind_of(cut) == ROWS ? u32(cut.columns) : by.parts == this->warps() ? count : 1;
-                      scan(of.begin, count, by.parts, most, init, Keep());
+                      scan(of.begin, count, by.parts, this->part(), most, init, Keep());
                   },
                   [&](Segment of) {
                       u32 count = u32(of.count());
-                      scan(of.begin, count, this->warps(), count, init, Keep());
+                      scan(of.begin, count, this->warps(), warp, count, init, Keep());
                   });
     }
 
@@ -73,7 +73,7 @@ template <class Operator, u32 CHUNK> struct EachScan : Each<Operator, CHUNK, tru
             const Segment &of = head ? piece.head : piece.tail;
             Position begin = max(of.begin, piece.first);
             u32 count = u32(min(of.end, piece.end) - begin);
-            scan(begin, count, this->warps(), count, init, [&](const Carry &all, Maybe<Carry> before) {
+            scan(begin, count, this->warps(), warp, count, init, [&](const Carry &all, Maybe<Carry> before) {
                 if (!head || !piece.has_tail()) publish(all, of.begin >= piece.first);
                 if (of.begin >= piece.first) return before;
                 if (warp == 0) {
@@ -93,19 +93,21 @@ template <class Operator, u32 CHUNK> struct EachScan : Each<Operator, CHUNK, tru
     struct Keep {
         __device__ Maybe<Carry> operator()(const Carry &, Maybe<Carry> before) const { return before; }
     };
-    // By so many adjacent warps: scans `count` items from `begin` on, if there are any, `before` combined before the
-    // first. With more than one warp each round is a barrier of the block, and `most` says for how many items there are
-    // rounds. All warps call `hand(all, before)` with the fold of a round of theirs, which returns what lies before it.
+    // By so many adjacent warps, of which this is number `part`: scans `count` items from `begin` on, if there are any,
+    // `before` combined before the first. With more than one warp each round is a barrier of the block, and `most` says
+    // for how many items there are rounds. All warps call `hand(all, before)` with the fold of a round of theirs, which
+    // returns what lies before it.
     template <class Hand>
-    __device__ void scan(Position begin, u32 count, u32 warps, u32 most, Maybe<Carry> before, const Hand &hand) const {
+    __device__ void scan(Position begin, u32 count, u32 warps, u32 part, u32 most, Maybe<Carry> before,
+                         const Hand &hand) const {
         Unit *stage = shared.stage[warp];
-        u32 part = warp % warps, skip = u32(begin % OWN); // items before the segment in its first unit
+        u32 skip = u32(begin % OWN); // items before the segment in its first unit
         u32 end = count > 0 ? skip + count : 0, bound = warps == 1 ? end : skip + most;
         begin -= skip;
         for (u32 at = 0, round = 0; at < bound; at += warps * CHUNK, round ^= 1) {
             // ---- fold: the items `lead` to `here` of the stage are the warp's
             u32 from = at + part * CHUNK, here = from < end ? min(end - from, CHUNK) : 0;
-            u32 lead = from == 0 ? skip : 0, lanes = Chunk::lanes_with_items(here);
+            u32 lead = from == 0 ? skip : 0, lanes = this->lanes_with_items(here);
             Carry upto = Carry();
             if (here > 0) {
                 this->load(stage, begin + from + lead, here - lead);
@@ -152,10 +154,11 @@ template <class Operator, u32 CHUNK> struct EachScan : Each<Operator, CHUNK, tru
             Carry upto = Chunk::folded(
                 [&](auto first, auto next) { Chunk::template each_of<false>(own, parts, first, next); });
             upto = shuffle(upto, WARP - 1 - __clz(with_items & (~0u >> (WARP - 1 - lane))));
-            upto = warp_inclusive<Operator>(upto, lane % lanes, lanes);
+            u32 part = lane & (lanes - 1); // of a row
+            upto = warp_inclusive<Operator>(upto, part, lanes);
             // ---- finish
             Carry of_lanes_before = shuffle_up(upto, 1);
-            Maybe<Carry> prefix = lane % lanes > 0 ? joined(init, of_lanes_before) : init;
+            Maybe<Carry> prefix = part > 0 ? joined(init, of_lanes_before) : init;
             put(prefix, [&](auto first, auto next) { Chunk::template each_of<true>(own, parts, first, next); });
         });
         __syncwarp();

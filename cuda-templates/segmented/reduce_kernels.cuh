@@ -58,7 +58,7 @@ segmented_reduce_short(Element *in, u64 n, Carry init, u32 has_init, Element emp
 #endif
 
 #if HAS_KERNEL(segmented_reduce_each)
-extern "C" __global__ void __launch_bounds__(EACH_WARPS * WARP)
+extern "C" __global__ void __launch_bounds__(EACH_WARPS * WARP, each_resident<Carry>(5))
 segmented_reduce_each(Element *in, u64 n, EachShares by, Carry init, u32 has_init, Element empty, Cut cut, Element *out,
                       u32 *ticket, Share<Operator> *shares AND_LENGTH) {
     typedef EachReduction<Operator, EACH_CHUNK> Kernel;

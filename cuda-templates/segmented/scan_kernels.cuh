@@ -42,7 +42,7 @@ segmented_scan_short(Element *in, Element *out, u64 n, Carry init, u32 flags, co
 #endif
 
 #if HAS_KERNEL(segmented_scan_each)
-extern "C" __global__ void __launch_bounds__(EACH_WARPS * WARP)
+extern "C" __global__ void __launch_bounds__(EACH_WARPS * WARP, each_resident<Carry>(4))
 segmented_scan_each(Element *in, Element *out, u64 n, const EachShares by, Carry init, u32 flags, const Cut cut,
                     void *memory AND_LENGTH) {
     TAKE_LENGTH(n)

@@ -238,8 +238,7 @@ mod tests {
     #[test]
     fn what_is_checked_compiles() {
         let Some(nvrtc) = compiler_for_tests() else { return };
-        let quickly: &[&str] = if nvrtc.version() >= (13, 0, 0) { &["--Ofast-compile=max"] } else { &[] };
-        let flags = [CHECKED, quickly].concat();
+        let flags = [CHECKED, nvrtc.quickly()].concat();
         let mut kinds = HashSet::new();
         for (_, unit) in UNITS {
             let (program, _) = kind(unit);

@@ -49,6 +49,10 @@ shared! {
     struct EachShares {
         /// Warps of a segment: one, or some of a block, which have a part of it each.
         parts: u32 = "u32 parts";
+        /// 256 divided by `parts`, rounded up: a multiplication divides a warp's number by `parts`.
+        inverse: u32 = "u32 inverse";
+        /// Segments of a block.
+        of_block: u32 = "u32 of_block";
         /// Lanes of a short row, a power of two; 0 for longer rows, and for offsets.
         lanes: u32 = "u32 lanes";
         /// Short rows of a warp.
@@ -59,6 +63,8 @@ shared! {
         pieces: u32 = "u32 pieces";
         /// Items of a piece. A segment with more is long.
         piece: u32 = "u32 piece";
+        /// A block has a piece if so many of its number's lowest bits are zero, while there are pieces.
+        turn: u32 = "u32 turn";
     }
 }
 

@@ -104,9 +104,20 @@ pub(crate) const fn most_scanned_pieces(n: usize, size: usize) -> usize {
 }
 
 impl EachShares {
-    /// A warp for each segment, of which none is wide or long.
-    const fn one_warp() -> EachShares {
-        EachShares { parts: 1, lanes: 0, of_warp: 0, wide: u32::MAX, pieces: 0, piece: u32::MAX }
+    /// So many warps for each segment, of which none is wide or long.
+    const fn of_parts(parts: u32) -> EachShares {
+        let (inverse, of_block) = (256_u32.div_ceil(parts), EACH_WARPS / parts);
+        EachShares {
+            parts,
+            inverse,
+            of_block,
+            lanes: 0,
+            of_warp: 0,
+            wide: u32::MAX,
+            pieces: 0,
+            piece: u32::MAX,
+            turn: 0,
+        }
     }
 }
 
@@ -164,7 +175,7 @@ impl EachGrid {
         let at_once = 32 / lanes;
         let of_warp = rows.div_ceil(WARPS).next_multiple_of(at_once).min(room / columns / at_once * at_once);
         let blocks = rows.div_ceil(of_warp * EACH_WARPS as usize) as u32;
-        let shares = EachShares { lanes: lanes as u32, of_warp: of_warp as u32, ..EachShares::one_warp() };
+        let shares = EachShares { lanes: lanes as u32, of_warp: of_warp as u32, ..EachShares::of_parts(1) };
         Some(EachGrid { blocks, warps: EACH_WARPS, shares })
     }
 
@@ -210,7 +221,8 @@ impl EachGrid {
         if n.saturating_mul(size) > WITHOUT_PIECES {
             let pieces = n.div_ceil(piece) as u32;
             self.blocks += pieces;
-            self.shares = EachShares { pieces, piece: piece as u32, ..self.shares };
+            let turn = (self.blocks / pieces).ilog2();
+            self.shares = EachShares { pieces, piece: piece as u32, turn, ..self.shares };
         }
         (self.shares.pieces <= most).then_some(self)
     }
@@ -238,10 +250,9 @@ impl EachGrid {
 
     /// The launch for so many segments of `parts` warps each.
     fn of_parts(segments: usize, parts: usize) -> EachGrid {
-        let of_block = EACH_WARPS as usize / parts; // segments
-        let (blocks, warps) = (segments.div_ceil(of_block) as u32, (of_block * parts) as u32);
-        let shares = EachShares { parts: parts as u32, ..EachShares::one_warp() };
-        EachGrid { blocks, warps, shares }
+        let shares = EachShares::of_parts(parts as u32);
+        let blocks = segments.div_ceil(shares.of_block as usize) as u32;
+        EachGrid { blocks, warps: shares.of_block * shares.parts, shares }
     }
 }
 
@@ -317,6 +328,14 @@ mod tests {
         assert_eq!([parts(256, 1 + (1 << 20)), parts(10, 1 << 20)], [None; 2]);
         for (segments, n) in [(1, 1), (1000, 5_000), (1000, 100_001), (1000, 500_000), (8000, 1 << 20)] {
             for size in 1..=32 {
+                for grid in [EachGrid::offsets(segments, n, size), EachGrid::scanned_offsets(segments, n, size)]
+                    .iter()
+                    .flatten()
+                {
+                    let EachShares { parts, inverse, pieces, turn, .. } = grid.shares;
+                    assert!((0..EACH_WARPS).all(|warp| warp * inverse >> 8 == warp / parts), "{parts} warps");
+                    assert!(pieces == 0 || (pieces - 1) << turn < grid.blocks, "each piece has a block");
+                }
                 if let Some(EachGrid { blocks, warps, shares }) = EachGrid::offsets(segments, n, size) {
                     assert!(shares.pieces == 0 || n.div_ceil(shares.piece as usize) == shares.pieces as usize);
                     assert!(shares.pieces as usize <= most_pieces(n, size) && blocks > shares.pieces && warps >= 5);
