@@ -30,6 +30,9 @@ pub(super) fn are_checked() -> bool {
 /// The compiler of this process.
 static COMPILER: LazyLock<Result<Nvrtc, String>> = LazyLock::new(|| Nvrtc::find(driver::version()));
 
+/// Whether this process has loaded it.
+static IS_LOADED: AtomicBool = AtomicBool::new(false);
+
 /// The library of the compiler, empty without one.
 pub(super) fn path() -> PathBuf {
     COMPILER.as_ref().map(|nvrtc| nvrtc.path().to_owned()).unwrap_or_default()
@@ -42,13 +45,14 @@ pub(super) struct Compiler {
 }
 
 impl Compiler {
-    /// The compiler, as the cache knows it. It is loaded if the cache does not know it, or knows
-    /// none for the device.
+    /// The compiler, as the cache knows it, unless it is loaded: the cache may know that of another program by then. It
+    /// is loaded if the cache does not know it, or knows none for the device.
     ///
     /// # Errors
     /// [`Error::NoCompiler`] with the unit's name, [`Error::Compiler`].
     pub(super) fn get(unit: &str, capability: Capability, cache: &Cache) -> Result<Compiler, Error> {
-        if let Some(Known { version, architectures }) = Known::read(cache)
+        if !IS_LOADED.load(Ordering::Relaxed)
+            && let Some(Known { version, architectures }) = Known::read(cache)
             && let Some(target) = target(&architectures, capability)
         {
             return Ok(Compiler { version, target });
@@ -62,6 +66,7 @@ impl Compiler {
         let no_compiler =
             |reason: &String| Error::NoCompiler { unit: unit.to_owned(), major, minor, reason: reason.clone() };
         let nvrtc = COMPILER.as_ref().map_err(no_compiler)?;
+        IS_LOADED.store(true, Ordering::Relaxed);
         let broken = |reason: String| Error::Compiler { path: nvrtc.path().to_owned(), reason };
         let Known { version, architectures } = Known::ask(nvrtc, cache).map_err(broken)?;
         let target = target(&architectures, capability).ok_or_else(|| {

@@ -63,6 +63,8 @@ pub struct Kernels {
     /// Each kernel, once it is loaded.
     functions: Vec<OnceLock<Function>>,
     libraries: Mutex<Vec<LibraryHandle>>,
+    /// Of the thread that loads kernels.
+    loading: Mutex<()>,
     machine: Machine,
     /// Whether device and driver let a launch begin before the previous one has ended.
     overlaps: bool,
@@ -216,6 +218,7 @@ impl Kernels {
             images,
             functions: names.iter().map(|_| OnceLock::new()).collect(),
             libraries: Mutex::default(),
+            loading: Mutex::default(),
             machine,
             overlaps: architecture >= 90 && version >= FIRST_TO_CAPTURE_OVERLAP,
             device,
@@ -240,11 +243,15 @@ impl Kernels {
         kernels.iter().all(|&kernel| self.functions[kernel].get().is_some())
     }
 
-    /// Loads those of `kernels` that are not loaded. Several are compiled at the same time.
+    /// Loads those of `kernels` that are not loaded, by one thread at a time. Several are compiled at the same time.
     pub(crate) fn require(&self, kernels: &[usize]) -> Result<(), Error> {
+        if self.are_loaded(kernels) {
+            return Ok(());
+        }
+        let _loading = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
         let missing: Vec<usize> = kernels.iter().copied().filter(|&kernel| !self.are_loaded(&[kernel])).collect();
         if missing.is_empty() {
-            return Ok(());
+            return Ok(()); // another thread has loaded them
         }
         let image = |packed| unpacked(packed).expect("as build.rs wrote it");
         match &self.images {

@@ -3,11 +3,11 @@
 use super::image::unpacked;
 use super::kernels::{First, Kernels, NO_SHARED, SharedBytes};
 use super::nvrtc::Target;
+use super::once_map::OnceMap;
 use super::unit::UnitKey;
 use crate::Error;
 use std::any::TypeId;
-use std::collections::HashMap;
-use std::sync::{LazyLock, PoisonError, RwLock};
+use std::sync::LazyLock;
 #[cfg(test)]
 use {
     super::compiler::{CHECKED, compiler_for_tests, on_all_cores},
@@ -87,7 +87,7 @@ pub(crate) struct Program {
 type Key = (TypeId, &'static str, usize);
 
 /// The loaded kernels. They stay loaded until the process ends.
-static LOADED: LazyLock<RwLock<HashMap<Key, &'static Kernels>>> = LazyLock::new(Default::default);
+static LOADED: LazyLock<OnceMap<Key, &'static Kernels>> = LazyLock::new(Default::default);
 
 /// What kernels are loaded for: a call, or `prepare`.
 pub(crate) trait Caller {
@@ -108,8 +108,7 @@ impl Caller for usize {
     }
 }
 
-/// The kernels of `program`, from the table, or all loaded now. If two threads load the same
-/// kernels, one drops its own.
+/// The kernels of `program`, from the table, or all loaded now. Of threads that need the same ones, one loads them.
 pub(crate) fn load(
     types: TypeId,
     program: &'static str,
@@ -132,13 +131,13 @@ pub(crate) fn load_some(
     make: &dyn Fn() -> Program,
 ) -> Result<&'static Kernels, Error> {
     let key = (types, program, caller.device());
-    if let Some(kernels) = LOADED.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
+    if let Some(kernels) = LOADED.get(key) {
         return Ok(kernels);
     }
     caller.may_load()?;
-    let kernels = Kernels::load(&make(), names, shared, first, caller.device())?;
-    let mut table = LOADED.write().unwrap_or_else(PoisonError::into_inner);
-    Ok(table.entry(key).or_insert_with(|| Box::leak(Box::new(kernels))))
+    LOADED.get_or_make(key, || {
+        Kernels::load(&make(), names, shared, first, caller.device()).map(|kernels| &*Box::leak(Box::new(kernels)))
+    })
 }
 
 /// Gives later calls of `program` the kernels of another one, since its own cannot be loaded.
@@ -148,8 +147,7 @@ pub(crate) fn stand_in(
     caller: &dyn Caller,
     kernels: &'static Kernels,
 ) -> &'static Kernels {
-    let mut table = LOADED.write().unwrap_or_else(PoisonError::into_inner);
-    table.entry((types, program, caller.device())).or_insert(kernels)
+    LOADED.keep((types, program, caller.device()), kernels)
 }
 
 /// Whether the unit of the catalog with this key has this text.

@@ -33,6 +33,7 @@ mod known;
 mod library;
 mod nvrtc;
 pub(crate) mod offsets;
+mod once_map;
 mod plan;
 #[cfg(test)]
 mod prebuilt; // build.rs uses it

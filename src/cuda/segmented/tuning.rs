@@ -333,7 +333,7 @@ mod tests {
                     .flatten()
                 {
                     let EachShares { parts, inverse, pieces, turn, .. } = grid.shares;
-                    assert!((0..EACH_WARPS).all(|warp| warp * inverse >> 8 == warp / parts), "{parts} warps");
+                    assert!((0..EACH_WARPS).all(|warp| (warp * inverse) >> 8 == warp / parts), "{parts} warps");
                     assert!(pieces == 0 || (pieces - 1) << turn < grid.blocks, "each piece has a block");
                 }
                 if let Some(EachGrid { blocks, warps, shares }) = EachGrid::offsets(segments, n, size) {
