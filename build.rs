@@ -119,13 +119,13 @@ fn main() {
         Kernels::Prebuild(capability, folder) => {
             // The files are newer than this build, and `prebuilt/make` removes them: so each time it runs again.
             println!("cargo::rerun-if-changed={}", folder.display());
-            let make = |texts: &[(&str, &str)], quickly| {
+            let prebuild_all = |texts: &[(&str, &str)], quickly| {
                 let images = compile(texts, [&templates, &stubs], &[Target::Ptx(capability)], quickly, &out);
                 prebuild(texts, &stubs, &images.expect("prebuilt kernels need NVRTC"), &folder);
             };
-            make(&texts, false);
+            prebuild_all(&texts, false);
             if cfg!(feature = "prebuilt-segments") {
-                make(&texts_by_segment, env::var_os("PARASCAN_PREBUILT_QUICKLY").is_some());
+                prebuild_all(&texts_by_segment, env::var_os("PARASCAN_PREBUILT_QUICKLY").is_some());
             }
             [Vec::new(), Vec::new()]
         }
@@ -148,7 +148,8 @@ enum Kernels {
     /// without NVRTC, the prebuilt kernels, if there are any.
     For(Vec<Target>),
     /// `PARASCAN_PREBUILT` names a folder, and `PARASCAN_CUDA_ARCHS` one architecture: PTX of it, in the packages
-    /// of prebuilt kernels, which lie in the folder. The build embeds nothing.
+    /// of prebuilt kernels, which lie in the folder. The build embeds nothing. With `PARASCAN_PREBUILT_QUICKLY` kernels
+    /// by segment are hardly optimised, for checks.
     Prebuild(u32, PathBuf),
 }
 

@@ -33,6 +33,12 @@ typedef unsigned long long u64;
 constexpr u32 WARP = 32;
 constexpr u32 ALL_LANES = 0xffffffffu;
 
+// Blocks of WARPS warps that the registers of a multiprocessor must have room for, so that RESIDENT warps fit; 0, which
+// is no bound, for carries of more than WIDEST bytes, which need what they need.
+template <class Carry, u32 WARPS, u32 RESIDENT, u32 WIDEST = 8> constexpr u32 fitting() {
+    return sizeof(Carry) <= WIDEST ? RESIDENT / WARPS : 0;
+}
+
 // 16 bytes, the widest access of one thread.
 struct alignas(16) Vector { u32 word[4]; };
 

@@ -30,11 +30,10 @@ struct Stretches {
     }
 };
 
-// Blocks that the registers of a multiprocessor must have room for: 24 warps, so that a thread has 80 registers. The
-// number of blocks in src/cuda/reduce/tuning.rs counts on as many in the second range; the first one takes few
-// registers by itself. Without this bound the compiler takes up to 104, because it loads all vectors of a lane at once.
-// Wider carries need what they need.
-template <class Carry, u32 WARPS> constexpr u32 resident() { return sizeof(Carry) <= 8 ? 24 / WARPS : 0; }
+// 24 warps fit, so that a thread has 80 registers. The number of blocks in src/cuda/reduce/tuning.rs counts on as many in
+// the second range; the first one takes few registers by itself. Without this bound the compiler takes up to 104, because
+// it loads all vectors of a lane at once.
+template <class Carry, u32 WARPS> constexpr u32 resident() { return fitting<Carry, WARPS, 24>(); }
 
 // `Joined` joins what slices are folded to: the operator itself, or `FirstOf` it (position.cuh).
 template <class Operator, class Shape, class Joined = Operator> struct Reduction {

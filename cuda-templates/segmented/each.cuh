@@ -18,11 +18,6 @@ struct Segment {
     __device__ Position count() const { return begin < end ? end - begin : 0; } // offsets may be in no order
 };
 
-// Blocks that the registers of a multiprocessor must have room for: of a reduction a thread has 48 then, of a scan 64.
-// Without this bound the compiler takes what long segments would like, and short ones pay. Wider carries need what they
-// need.
-template <class Carry> constexpr u32 each_resident(u32 blocks) { return sizeof(Carry) <= 4 ? blocks : 0; }
-
 // OUTSIDE: whether the items before the first offset and behind the last one are segments too.
 template <class Operator, u32 CHUNK, bool OUTSIDE> struct Each : WarpChunk<Operator, CHUNK> {
     typedef WarpChunk<Operator, CHUNK> Chunk;
@@ -48,8 +43,8 @@ template <class Operator, u32 CHUNK, bool OUTSIDE> struct Each : WarpChunk<Opera
 
   protected:
     __device__ u32 warps() const { return blockDim.x / WARP; } // of the block
-    // The number, below 2^24, divided by the warps of a segment: exactly for a warp, else the quotient or up to a 64th
-    // more. A division takes as long as all else that a warp does before its first copy.
+    // A warp's number divided by the warps of a segment. Of other numbers below 2^24 the quotient, rounded down, or up to
+    // a 64th more. A division is some 20 instructions, one after the other, which a short call would wait for.
     __device__ u32 divided(u32 x) const { return x * by.inverse >> 8; }
     __device__ u32 part() const { return warp - divided(warp) * by.parts; } // the warp's number in its segment
 
@@ -64,7 +59,7 @@ template <class Operator, u32 CHUNK, bool OUTSIDE> struct Each : WarpChunk<Opera
         bool has_pieces = kind_of(cut) != ROWS && by.pieces > 0;
         if (has_pieces) {
             // Pieces come between the other blocks, as a piece without a long segment only waits for its search.
-            u32 piece = block >> by.turn, is_between = block & ((1 << by.turn) - 1);
+            u32 piece = block >> by.piece_shift, is_between = block & ((1 << by.piece_shift) - 1);
             if (!is_between && piece < by.pieces) return take_piece(piece);
             block -= min(piece + 1, by.pieces);
         }

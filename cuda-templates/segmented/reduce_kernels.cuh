@@ -57,8 +57,9 @@ segmented_reduce_short(Element *in, u64 n, Carry init, u32 has_init, Element emp
 }
 #endif
 
+// Without the bound the compiler takes registers that long segments would like, and short ones pay: a thread has 48.
 #if HAS_KERNEL(segmented_reduce_each)
-extern "C" __global__ void __launch_bounds__(EACH_WARPS * WARP, each_resident<Carry>(5))
+extern "C" __global__ void __launch_bounds__(EACH_WARPS * WARP, fitting<Carry, EACH_WARPS, 40, 4>())
 segmented_reduce_each(Element *in, u64 n, EachShares by, Carry init, u32 has_init, Element empty, Cut cut, Element *out,
                       u32 *ticket, Share<Operator> *shares AND_LENGTH) {
     typedef EachReduction<Operator, EACH_CHUNK> Kernel;

@@ -41,8 +41,9 @@ segmented_scan_short(Element *in, Element *out, u64 n, Carry init, u32 flags, co
 }
 #endif
 
+// Without the bound the compiler takes registers that long segments would like, and short ones pay: 64 in place of 76.
 #if HAS_KERNEL(segmented_scan_each)
-extern "C" __global__ void __launch_bounds__(EACH_WARPS * WARP, each_resident<Carry>(4))
+extern "C" __global__ void __launch_bounds__(EACH_WARPS * WARP, fitting<Carry, EACH_WARPS, 32, 4>())
 segmented_scan_each(Element *in, Element *out, u64 n, const EachShares by, Carry init, u32 flags, const Cut cut,
                     void *memory AND_LENGTH) {
     TAKE_LENGTH(n)

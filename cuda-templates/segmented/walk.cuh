@@ -23,12 +23,6 @@ template <class Operator> struct Headed {
     }
 };
 
-// Blocks of a tile that the registers of a multiprocessor must have room for. Without this bound the
-// compiler takes up to 160 a thread, since it has flags of many items in flight. RESIDENT: warps.
-template <class Carry, u32 WARPS, u32 RESIDENT> constexpr u32 fitting() {
-    return sizeof(Carry) <= 8 ? RESIDENT / WARPS : 0;
-}
-
 // Each lane owns consecutive groups of items, as in `LaneByGroup`. The head flags are those of
 // HEAD_WARPS warps: of one slice, or of a tile.
 template <class Operator, class Shape, u32 HEAD_WARPS> struct SegmentedWalk {

@@ -27,15 +27,17 @@ pub(super) fn are_checked() -> bool {
     *ARE_CHECKED
 }
 
-/// The compiler of this process.
-static COMPILER: LazyLock<Result<Nvrtc, String>> = LazyLock::new(|| Nvrtc::find(driver::version()));
+/// The compiler of this process, once it is loaded, or why there is none.
+static COMPILER: OnceLock<Result<Nvrtc, String>> = OnceLock::new();
 
-/// Whether this process has loaded it.
-static IS_LOADED: AtomicBool = AtomicBool::new(false);
+/// Loads the compiler, unless it is loaded.
+fn compiler() -> &'static Result<Nvrtc, String> {
+    COMPILER.get_or_init(|| Nvrtc::find(driver::version()))
+}
 
 /// The library of the compiler, empty without one.
 pub(super) fn path() -> PathBuf {
-    COMPILER.as_ref().map(|nvrtc| nvrtc.path().to_owned()).unwrap_or_default()
+    compiler().as_ref().map(|nvrtc| nvrtc.path().to_owned()).unwrap_or_default()
 }
 
 /// What the key of an image has of the compiler.
@@ -51,7 +53,7 @@ impl Compiler {
     /// # Errors
     /// [`Error::NoCompiler`] with the unit's name, [`Error::Compiler`].
     pub(super) fn get(unit: &str, capability: Capability, cache: &Cache) -> Result<Compiler, Error> {
-        if !IS_LOADED.load(Ordering::Relaxed)
+        if !matches!(COMPILER.get(), Some(Ok(_)))
             && let Some(Known { version, architectures }) = Known::read(cache)
             && let Some(target) = target(&architectures, capability)
         {
@@ -65,8 +67,7 @@ impl Compiler {
         let Capability { major, minor } = capability;
         let no_compiler =
             |reason: &String| Error::NoCompiler { unit: unit.to_owned(), major, minor, reason: reason.clone() };
-        let nvrtc = COMPILER.as_ref().map_err(no_compiler)?;
-        IS_LOADED.store(true, Ordering::Relaxed);
+        let nvrtc = compiler().as_ref().map_err(no_compiler)?;
         let broken = |reason: String| Error::Compiler { path: nvrtc.path().to_owned(), reason };
         let Known { version, architectures } = Known::ask(nvrtc, cache).map_err(broken)?;
         let target = target(&architectures, capability).ok_or_else(|| {

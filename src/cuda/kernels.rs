@@ -273,8 +273,7 @@ impl Kernels {
         }
     }
 
-    /// Loads the kernels with these numbers from an image. If another thread was faster, its
-    /// kernels stay.
+    /// Loads the kernels with these numbers from an image. Kernels that were loaded before stay.
     fn add(&self, mut image: Vec<u8>, kernels: &[usize]) -> Result<(), Error> {
         let device = self.device;
         image.push(0); // PTX is text and must end in a NUL. A cubin knows its own length.

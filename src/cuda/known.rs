@@ -99,7 +99,9 @@ fn key() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cuda::compiler::Folder;
+    use crate::cuda::compiler::{Compiler, Folder, compiler_for_tests};
+    use crate::cuda::kernels::Capability;
+    use crate::cuda::nvrtc::Target;
     use std::fs::File;
     use std::time::Duration;
 
@@ -148,6 +150,23 @@ mod tests {
         holds(true, "as it was again");
         fs::write(searched.join("libnvrtc.so.99"), b"").unwrap();
         holds(false, "another library in a folder of the search");
+    }
+
+    #[test]
+    fn a_loaded_compiler_asks_no_entry() {
+        if compiler_for_tests().is_none() {
+            return;
+        }
+        let folder = Folder::new("loaded");
+        fs::create_dir_all(&folder.0).unwrap();
+        let (library, cache) = (folder.0.join("lib.so"), Cache::at(&folder.0));
+        fs::write(&library, b"a library").unwrap();
+        let target = || Compiler::get("unit", Capability { major: 9, minor: 0 }, &cache).unwrap().target;
+        assert_eq!(target(), Target::Cubin(90), "now it is loaded");
+        let other = Known { version: (12, 0, 1), architectures: vec![75] };
+        cache.write(&key(), other.entry(&library, &[] as &[&Path]).unwrap().as_bytes());
+        assert_eq!(Known::read(&cache), Some(other), "of another program");
+        assert_eq!(target(), Target::Cubin(90));
     }
 
     #[test]

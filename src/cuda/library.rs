@@ -131,7 +131,7 @@ pub(crate) fn load_some(
     make: &dyn Fn() -> Program,
 ) -> Result<&'static Kernels, Error> {
     let key = (types, program, caller.device());
-    if let Some(kernels) = LOADED.get(key) {
+    if let Some(kernels) = LOADED.get(&key) {
         return Ok(kernels);
     }
     caller.may_load()?;

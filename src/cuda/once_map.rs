@@ -2,49 +2,47 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
-pub(super) struct OnceMap<K, V> {
-    made: RwLock<HashMap<K, V>>,
-    /// A lock for each key whose value a thread makes.
-    making: Mutex<HashMap<K, Arc<Mutex<()>>>>,
+pub(super) struct OnceMap<K, V>(RwLock<HashMap<K, Arc<Slot<V>>>>);
+
+struct Slot<V> {
+    value: OnceLock<V>,
+    /// Of the thread that makes the value.
+    making: Mutex<()>,
 }
 
 impl<K, V> Default for OnceMap<K, V> {
     fn default() -> Self {
-        OnceMap { made: RwLock::default(), making: Mutex::default() }
+        OnceMap(RwLock::default())
     }
 }
 
-impl<K: Copy + Eq + Hash, V: Copy> OnceMap<K, V> {
-    pub(super) fn get(&self, key: K) -> Option<V> {
-        self.made.read().unwrap_or_else(PoisonError::into_inner).get(&key).copied()
+impl<K: Eq + Hash, V: Copy> OnceMap<K, V> {
+    pub(super) fn get(&self, key: &K) -> Option<V> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).get(key)?.value.get().copied()
     }
 
     /// Keeps `value`, unless there is one, and returns what there is.
     pub(super) fn keep(&self, key: K, value: V) -> V {
-        *self.made.write().unwrap_or_else(PoisonError::into_inner).entry(key).or_insert(value)
+        *self.slot(key).value.get_or_init(|| value)
     }
 
     /// Returns the value of `key`, which `make` makes unless it is there. Other threads that ask for it meanwhile
-    /// wait; if `make` fails, the next one tries. Values of other keys can be made at the same time, by `make` too.
+    /// wait; if `make` fails, the next one tries. Values of other keys can be made at the same time.
     pub(super) fn get_or_make<E>(&self, key: K, make: impl FnOnce() -> Result<V, E>) -> Result<V, E> {
-        if let Some(value) = self.get(key) {
-            return Ok(value);
+        let slot = self.slot(key);
+        let _making = slot.making.lock().unwrap_or_else(PoisonError::into_inner);
+        match slot.value.get() {
+            Some(&value) => Ok(value),
+            None => make().map(|value| *slot.value.get_or_init(|| value)),
         }
-        let of_key = Arc::clone(self.making().entry(key).or_default());
-        let turn = of_key.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(value) = self.get(key) {
-            return Ok(value);
-        }
-        let value = self.keep(key, make()?);
-        drop(turn);
-        self.making().remove(&key); // who still has the lock finds the value
-        Ok(value)
     }
 
-    fn making(&self) -> std::sync::MutexGuard<'_, HashMap<K, Arc<Mutex<()>>>> {
-        self.making.lock().unwrap_or_else(PoisonError::into_inner)
+    fn slot(&self, key: K) -> Arc<Slot<V>> {
+        let slot = || Arc::new(Slot { value: OnceLock::new(), making: Mutex::default() });
+        let mut slots = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(slots.entry(key).or_insert_with(slot))
     }
 }
 
@@ -69,10 +67,9 @@ mod tests {
         thread::scope(|scope| {
             let askers = [0, 1, 0, 1, 0, 1, 0, 1].map(|key| scope.spawn(move || (key, ask(key))));
             let got = askers.map(|asker| asker.join().expect("no panic"));
-            assert!(got.iter().all(|(key, value)| *value == Ok(map.get(*key).expect("it is kept"))));
+            assert!(got.iter().all(|(key, value)| *value == Ok(map.get(key).expect("it is kept"))));
         });
         assert_eq!(made.into_inner(), 2);
-        assert!(map.making().is_empty());
     }
 
     #[test]
@@ -88,13 +85,13 @@ mod tests {
         let got =
             thread::scope(|scope| [(); 4].map(|()| scope.spawn(ask)).map(|asker| asker.join().expect("no panic")));
         assert_eq!(got.iter().filter(|result| **result == Err("not yet")).count(), 2);
-        assert_eq!((map.get(7), tried.into_inner()), (Some(2), 3));
+        assert_eq!((map.get(&7), tried.into_inner()), (Some(2), 3));
     }
 
     #[test]
     fn a_value_is_kept_as_it_is() {
         let map = OnceMap::default();
-        assert_eq!((map.get('a'), map.keep('a', 1), map.keep('a', 2)), (None, 1, 1));
+        assert_eq!((map.get(&'a'), map.keep('a', 1), map.keep('a', 2)), (None, 1, 1));
         assert_eq!(map.get_or_make('a', || Err("it is there")), Ok(1));
     }
 }

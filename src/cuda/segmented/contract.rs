@@ -63,8 +63,8 @@ shared! {
         pieces: u32 = "u32 pieces";
         /// Items of a piece. A segment with more is long.
         piece: u32 = "u32 piece";
-        /// A block has a piece if so many of its number's lowest bits are zero, while there are pieces.
-        turn: u32 = "u32 turn";
+        /// Of 2 to this power blocks the first one has a piece, while there are any.
+        piece_shift: u32 = "u32 piece_shift";
     }
 }
 

@@ -116,7 +116,7 @@ impl EachShares {
             wide: u32::MAX,
             pieces: 0,
             piece: u32::MAX,
-            turn: 0,
+            piece_shift: 0,
         }
     }
 }
@@ -221,8 +221,8 @@ impl EachGrid {
         if n.saturating_mul(size) > WITHOUT_PIECES {
             let pieces = n.div_ceil(piece) as u32;
             self.blocks += pieces;
-            let turn = (self.blocks / pieces).ilog2();
-            self.shares = EachShares { pieces, piece: piece as u32, turn, ..self.shares };
+            let piece_shift = (self.blocks / pieces).ilog2();
+            self.shares = EachShares { pieces, piece: piece as u32, piece_shift, ..self.shares };
         }
         (self.shares.pieces <= most).then_some(self)
     }
@@ -328,13 +328,11 @@ mod tests {
         assert_eq!([parts(256, 1 + (1 << 20)), parts(10, 1 << 20)], [None; 2]);
         for (segments, n) in [(1, 1), (1000, 5_000), (1000, 100_001), (1000, 500_000), (8000, 1 << 20)] {
             for size in 1..=32 {
-                for grid in [EachGrid::offsets(segments, n, size), EachGrid::scanned_offsets(segments, n, size)]
-                    .iter()
-                    .flatten()
-                {
-                    let EachShares { parts, inverse, pieces, turn, .. } = grid.shares;
-                    assert!((0..EACH_WARPS).all(|warp| (warp * inverse) >> 8 == warp / parts), "{parts} warps");
-                    assert!(pieces == 0 || (pieces - 1) << turn < grid.blocks, "each piece has a block");
+                for grid in [EachGrid::offsets(segments, n, size), EachGrid::scanned_offsets(segments, n, size)] {
+                    let Some(EachGrid { blocks, shares: EachShares { pieces, piece_shift, .. }, .. }) = grid else {
+                        continue;
+                    };
+                    assert!(pieces == 0 || (pieces - 1) << piece_shift < blocks, "each piece has a block");
                 }
                 if let Some(EachGrid { blocks, warps, shares }) = EachGrid::offsets(segments, n, size) {
                     assert!(shares.pieces == 0 || n.div_ceil(shares.piece as usize) == shares.pieces as usize);
@@ -345,6 +343,20 @@ mod tests {
                     assert!(warps == 8 && shares.pieces <= MOST_SCANNED_PIECES && blocks > shares.pieces);
                     assert!(shares.pieces == 0 || shares.piece as usize <= a_round, "a piece is one round");
                 }
+            }
+        }
+    }
+
+    /// `divided` in segmented/each.cuh.
+    #[test]
+    fn a_multiplication_divides() {
+        for parts in 1..=EACH_WARPS {
+            let EachShares { inverse, of_block, .. } = EachShares::of_parts(parts);
+            let divided = |x: u32| (x * inverse) >> 8;
+            assert!((0..EACH_WARPS).all(|warp| divided(warp) == warp / parts), "{parts} warps");
+            assert!(of_block * parts <= EACH_WARPS && (of_block + 1) * parts > EACH_WARPS);
+            for x in (0..1 << 24).step_by(977) {
+                assert!((x / parts..=x / parts + x / parts / 64 + 1).contains(&divided(x)), "{x} by {parts}");
             }
         }
     }
