@@ -53,7 +53,7 @@ use cuda::segmented::unit::{
 };
 use cuda::segmented_sort::unit::{KERNELS as SEGMENTED_SORT_KERNELS, segmented_sort_key, segmented_sort_source};
 use cuda::segments::unit::{SEGMENTS_KEY, segments_source};
-use cuda::sort::unit::{KeyKind, SortUnit};
+use cuda::sort::unit::{KeyKind, PAYLOAD_KEY, SortUnit, payload_source};
 use cuda::unit::{Type, UnitKey, included, parts};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -309,6 +309,7 @@ fn units() -> Vec<CatalogUnit> {
         units.add(unit.source(), unit.key(), format!("offsets of {offset} bytes from sizes of {size}"));
     }
     units.add(segments_source(), SEGMENTS_KEY, "segments".to_owned());
+    units.add(payload_source(), PAYLOAD_KEY, "payload of a sort".to_owned());
     // A process loads a sort's kernels one by one.
     for (unit, name) in sorts() {
         units.add_in_parts(unit.source(), unit.key(), name, |source| parts(source, &unit.kernel_names()));
@@ -325,7 +326,10 @@ fn units_by_segment() -> Vec<CatalogUnit> {
         units.add(segmented_reduce_source(&unit), segmented_reduce_key(&unit), format!("reduce by segment by {name}"));
         units.add(run_reduce_source(&unit), run_reduce_key(&unit), format!("reduce of runs by {name}"));
     }
-    for (unit, name) in sorts() {
+    // Others would take too much room.
+    for (unit, name) in
+        sorts().into_iter().filter(|(unit, _)| unit.payload.is_none_or(|bytes| bytes == 4 && unit.key >= 4))
+    {
         let (source, key) = (segmented_sort_source(&unit), segmented_sort_key(&unit));
         units.add_in_parts(source, key, format!("{name} by segment"), |source| parts(source, &SEGMENTED_SORT_KERNELS));
     }
@@ -387,19 +391,17 @@ fn compactions(units: &mut Units) {
 const INDICES_32: Column = Column::Indices { size: 4 };
 const INDICES_64: Column = Column::Indices { size: 8 };
 
-/// The units of sort: keys-only for every key, and with a payload of 4 bytes for keys of 4 and 8
-/// bytes. Signed integers share the units of unsigned ones.
+/// The units of sort: for every key, alone and with each word of a payload. Signed integers share the units of unsigned
+/// ones.
 fn sorts() -> Vec<(SortUnit, String)> {
     let integers = [1, 2, 4, 8].map(|key| (key, KeyKind::Unsigned));
     let floats = [(2, 10), (2, 7), (4, 23), (8, 52)].map(|(key, mantissa)| (key, KeyKind::Float { mantissa }));
     let mut all = Vec::new();
     for (key, kind) in integers.into_iter().chain(floats) {
-        for payload in [None, Some((4, 4))] {
-            if payload.is_none() || key >= 4 {
-                let beside = if payload.is_some() { " and 4 bytes beside them" } else { "" };
-                let name = format!("sort of {kind:?} keys of {key} bytes{beside}");
-                all.push((SortUnit { key, kind, payload }, name));
-            }
+        for payload in [None, Some(4), Some(8)] {
+            let beside = payload.map_or(String::new(), |bytes| format!(" and {bytes} bytes beside them"));
+            let name = format!("sort of {kind:?} keys of {key} bytes{beside}");
+            all.push((SortUnit { key, kind, payload }, name));
         }
     }
     all
@@ -600,7 +602,7 @@ fn prebuild(texts: &[(&str, &str)], stubs: &[(&str, &str)], images: &[Vec<Image>
     for (&(_, text), images) in texts.iter().zip(images) {
         // The registry takes packages of up to 10 MB.
         let has = |kernels: &str| text.ends_with(&format!("#include \"{kernels}.cuh\"\n"));
-        let package = if has("sort/kernels") {
+        let package = if has("sort/kernels") || has("sort/payload") {
             "sort"
         } else if has("segmented/scan_kernels") || has("segmented_sort/kernels") {
             "segments"

@@ -2,7 +2,10 @@
 
 use super::arguments::{Index, Word, countable, long_enough};
 use super::segmented::{ByHeadBits, ByHeads, ByKeys, ByOffsets, Rows, Segmentation};
-use super::sort_engines::{How, IndexBase, Keys, NAME, Payload, Segments, movable, not_too_long, sort_on_either};
+use super::sort_engines::{
+    How, IndexBase, Keys, NAME, Payload, Segments, lengths_of_programs, movable, not_too_long, prepare_payload,
+    sort_on_either,
+};
 use crate::cuda::Machine;
 use crate::cuda::segmented::Cut;
 use crate::cuda::segmented_sort::SegmentedSortProgram;
@@ -116,7 +119,8 @@ impl<K: SortKey, S> Sort<K, S> {
 /// whatever its flag, bit or offset.
 ///
 /// # Cost
-/// For n keys of b bytes with a payload of p bytes, on the device:
+/// For n keys of b bytes with words of p bytes, which are the payload or stand for it as in a [`Sort`], on the
+/// device:
 ///
 /// | segments of | algorithm | bytes moved |
 /// |---|---|---|
@@ -124,8 +128,8 @@ impl<K: SortKey, S> Sort<K, S> {
 /// | up to 16384 keys | by a block in shared memory, in bins by interpolation | 2 n (b + p) |
 /// | more | partition steps to such segments | n (b + 2 (b + p)) more a step |
 ///
-/// The limit of 16384 keys is 6656 to 13312 for keys of 8 bytes or a payload of 8 and more. Where a block cannot
-/// have the shared memory for so many it is 2560 to 4608, on Turing 1536 to 4608. A step divides a
+/// The limit of 16384 keys is 8192 to 13312 for keys of 8 bytes or words of 8. Where a block cannot
+/// have the shared memory for so many it is 3584 to 4608, on Turing 2560 to 4608. A step divides a
 /// segment by up to 256, so random keys take one step up to 10^6 keys and two up to 10^8. Skewed
 /// keys take more steps, at most one for each 4 bits.
 ///
@@ -145,6 +149,8 @@ impl<K: SortKey, S> Sort<K, S> {
 /// | rows of up to 256 keys | n / 8 and a little more |
 /// | rows of 257 keys up to the limit | none |
 /// | others | n (b + p + 2), for keys of 8 bytes n (b + p + 3), up to n (b + p + 6) where the limit is lower; for indices n b more |
+///
+/// A payload that is not words of 4 or 8 bytes takes as much more as in a [`Sort`].
 ///
 /// # Waiting
 /// As a [`Sort`]: no call waits for the device. Kernels read where segments begin, so a graph of a
@@ -258,13 +264,17 @@ impl<K: SortKey, C, S> SegmentedSort<K, C, S> {
         let bits = self.range()?;
         not_too_long(n)?;
         let device = Submit::prepare(NAME, workspace)?;
-        let program = SegmentedSortProgram::new::<K, V>(S::IS_COUNTED);
-        // No segmentation needs more than one whose lengths are unknown.
-        let plan = |machine: &Machine| program.plan(n, &bits, &Cut::Heads { address: 0 }, machine);
-        let kernels = program.load(&device, &|machine| plan(machine).kernels())?;
-        let plan = plan(kernels.machine());
-        kernels.require(&plan.kernels())?;
-        workspace.reserve(NAME, 0, plan.scratch(no_keys)).map(|_| ())
+        for n in lengths_of_programs(n) {
+            let program = SegmentedSortProgram::new::<K, V>(n, S::IS_COUNTED);
+            // No segmentation needs more than one whose lengths are unknown.
+            let plan = |machine: &Machine| program.plan(n, &bits, &Cut::Heads { address: 0 }, machine);
+            let kernels = program.load(&device, &|machine| plan(machine).kernels())?;
+            let plan = plan(kernels.machine());
+            kernels.require(&plan.kernels())?;
+            let beside = prepare_payload::<K, V>(n, &device)?;
+            workspace.reserve(NAME, 0, plan.scratch(no_keys) + beside)?;
+        }
+        Ok(())
     }
 
     /// # Errors
@@ -469,7 +479,11 @@ impl<K: SortKey, C, S> SegmentedSort<K, C, S> {
 
     // ---- on either engine
 
-    fn dispatch<L: Place, V: Pod>(mut self, keys: Keys<'_, K>, payload: Payload<'_, V>) -> Result<(), Error>
+    fn dispatch<L: Place, V: Pod + Send + Sync>(
+        mut self,
+        keys: Keys<'_, K>,
+        payload: Payload<'_, V>,
+    ) -> Result<(), Error>
     where
         C: Segmentation<L>,
         S: Site<L>,
@@ -488,7 +502,7 @@ impl<K: SortKey, C, S> SegmentedSort<K, C, S> {
             sort_on_either::<L, K, V>(how(Segments::Host(&cut.heads())), n, keys, payload, stream, workspace)
         } else {
             assert!(L::ON_DEVICE);
-            let program = SegmentedSortProgram::new::<K, V>(is_counted);
+            let program = SegmentedSortProgram::new::<K, V>(n, is_counted);
             sort_on_either::<L, K, V>(how(Segments::Device(&cut, program)), n, keys, payload, stream, workspace)
         }
     }

@@ -2,7 +2,8 @@
 
 use super::arguments::{Index, countable, long_enough};
 use super::sort_engines::{
-    How, IndexBase, Keys, NAME, Payload, Segments, movable, not_too_long, same_length, sort_on_either,
+    How, IndexBase, Keys, NAME, Payload, Segments, lengths_of_programs, movable, not_too_long, prepare_payload,
+    same_length, sort_on_either,
 };
 use crate::cuda::sort::{Missing, SortProgram};
 use crate::cuda::{KeyKind, Machine};
@@ -83,11 +84,15 @@ pub fn sort<K: SortKey>() -> Sort<K> {
 ///   [compared bits](Sort::bits) are.
 ///
 /// # Payload
-/// Plain data of 1 to 16 bytes, which moves with its key. Sort larger records by
-/// [`indices`](Sort::indices), then gather them once.
+/// Plain data of any size from 1 byte on.
+///
+/// On the device words move with the keys: of p = 4 or 8 bytes, so a payload of these sizes. Another one of less than 8
+/// bytes, or at an address that is not a multiple of its size, becomes such words before the sort, and items again after
+/// it. A longer one is gathered after a sort of its source indices. On the host 1 to 16 bytes move with the keys, and more
+/// are gathered.
 ///
 /// # Cost
-/// The algorithm on the device for n keys of b bytes with a payload of p bytes (0 without one) is
+/// The algorithm on the device for n keys of b bytes with words of p bytes (0 without a payload) is
 /// the first row that applies. Buckets are sorted in shared memory:
 ///
 /// | keys | algorithm | bytes moved |
@@ -96,9 +101,12 @@ pub fn sort<K: SortKey>() -> Sort<K> {
 /// | b = 1, or b = 2 and 2^20 ≤ n < 2^32; all bits, keys only | counting sort | 2 n b |
 /// | b = 4 or 8, all bits, n ≤ 2^22 (b = 8: 2^21) | one scatter step to buckets | 4 n (b + p) |
 /// | keys only, b = 4 or 8, all bits, n ≤ 2^23 (b = 8: 4.6 · 10^6), spread by bits or range | the same | 4 n b |
-/// | b = 4, 1 ≤ p ≤ 4, 2^22 < n ≤ 2^23 | passes, as in the last row | n (b + 2 passes (b + p)) |
+/// | b = 4, p = 4, 2^22 < n ≤ 2^23 | passes, as in the last row | n (b + 2 passes (b + p)) |
 /// | b = 4 or 8, all bits, n ≤ 10^9 (b = 8: 6 · 10^8) | two scatter steps to buckets | n (b + 6 (b + p)) |
 /// | all others | least-significant-digit radix sort, 8 bits a pass | n (b + 2 passes (b + p)) |
+///
+/// A payload of q bytes that becomes words moves 2 n (p + q) bytes more, and one that is gathered n (p + 2 q), n q of
+/// them at random addresses; in place 2 n (b + q) more.
 ///
 /// The device finds these exceptions in the keys, and the host waits for none of them:
 ///
@@ -112,8 +120,7 @@ pub fn sort<K: SortKey>() -> Sort<K> {
 /// - A pass is skipped if all keys have the same digit.
 ///
 /// The limits of the table hold on devices with 227 KiB of shared memory for a block, such as the
-/// H100. Larger payloads lower the upper limits, at most to 10^6 and 3 · 10^8. On devices with
-/// less shared memory they are 2^20, and 1.5 to 3 · 10^8.
+/// H100. Words of 8 bytes lower the upper limits. On devices with less shared memory they are 2^20, and 1.5 to 3 · 10^8.
 ///
 /// On the host: most-significant-digit radix sort, until a part fits the cache.
 ///
@@ -125,19 +132,22 @@ pub fn sort<K: SortKey>() -> Sort<K> {
 /// | call | scratch bytes |
 /// |---|---|
 /// | `run`, `run_into`, `run_in_place`, the `run_pairs` calls | n (b + p) |
+/// | the same on the device, for a payload that becomes words | n (b + 3 p), in place n (b + 2 p) |
+/// | the same on the device, for a payload of q bytes that is gathered | n (b + 2 p), in place n (2 b + 2 p + q) |
+/// | the same on the host, for a payload of q > 16 bytes | n (b + 16), in place n (b + 16 + q) |
 /// | `run_in_place_with_buffer` | none of the keys' size |
 /// | `indices`, `indices_into`, with indices of i bytes | n (2 b + i) |
 ///
 /// On the host each thread of a sort by several adds up to 1.75 MiB: two buffers for the items of a bucket, write
 /// buffers and counters.
 /// On the device 0.1 to 70 MiB are added, of which one scatter step for 10^5 to 8 · 10^6 keys takes
-/// 3 to 46 MiB. A payload adds 2 KiB for each tile of 1536 to 8704 keys and, where the keys take one scatter step,
-/// 5 p bytes and more for each key: 84 MiB for 2^22 keys with a payload of 4 bytes. One block needs no
+/// 3 to 46 MiB. Words add 2 KiB for each tile of 2560 to 8704 keys and, where the keys take one scatter step,
+/// 5 p bytes and more for each key: 84 MiB for 2^22 keys with words of 4 bytes. One block needs no
 /// scratch memory, and a counting sort none of the keys' size.
 ///
 /// # Waiting
 /// On the device every call returns when the work is on the stream, and none waits for it. The
-/// first sort of a key type and payload size in a process loads kernels: it waits for the driver,
+/// first sort of a key type and words in a process loads kernels: it waits for the driver,
 /// and for the compiler if the kernels are not embedded.
 ///
 /// # Errors
@@ -145,7 +155,7 @@ pub fn sort<K: SortKey>() -> Sort<K> {
 /// |---|---|
 /// | [`Error::Length`] | keys and output, or indices, differ in length |
 /// | [`Error::Size`] | a payload, its output or a second buffer shorter than the keys |
-/// | [`Error::ItemSize`] | a payload of no bytes, or of more than 16 |
+/// | [`Error::ItemSize`] | a payload of no bytes |
 /// | [`Error::Bits`] | bits that keys do not have |
 /// | [`Error::TooLong`] | more keys than the index type counts, or on the device more than 2^40 |
 /// | [`Error::OutOfMemory`] | memory |
@@ -274,12 +284,16 @@ impl<K: SortKey, S: AnySite> Sort<K, S> {
     ) -> Result<(), Error> {
         not_too_long(n)?;
         let device = Submit::prepare(NAME, workspace)?;
-        let program = SortProgram::new::<K, V>().counted(S::IS_COUNTED);
-        let up_to = |machine: &Machine| program.kernels_up_to(n, &bits, machine);
-        let kernels = program.load(&device, &up_to)?;
-        let machine = kernels.machine();
-        kernels.require(&up_to(machine))?;
-        workspace.reserve(NAME, 0, program.scratch_up_to(n, &bits, missing, machine)).map(|_| ())
+        for n in lengths_of_programs(n) {
+            let program = SortProgram::new::<K, V>(n).counted(S::IS_COUNTED);
+            let up_to = |machine: &Machine| program.kernels_up_to(n, &bits, machine);
+            let kernels = program.load(&device, &up_to)?;
+            let machine = kernels.machine();
+            kernels.require(&up_to(machine))?;
+            let beside = prepare_payload::<K, V>(n, &device)?;
+            workspace.reserve(NAME, 0, program.scratch_up_to(n, &bits, missing, machine) + beside)?;
+        }
+        Ok(())
     }
 
     /// # Errors
@@ -531,7 +545,11 @@ impl<K: SortKey, S> Sort<K, S> {
 
     // ---- on either engine
 
-    fn dispatch<L: Place, V: Pod>(mut self, keys: Keys<'_, K>, payload: Payload<'_, V>) -> Result<(), Error>
+    fn dispatch<L: Place, V: Pod + Send + Sync>(
+        mut self,
+        keys: Keys<'_, K>,
+        payload: Payload<'_, V>,
+    ) -> Result<(), Error>
     where
         S: Site<L>,
     {

@@ -5,18 +5,24 @@ use super::segmented::Selectors;
 use crate::cpu::segmented::Heads;
 use crate::cpu::sort as host;
 use crate::cuda::segmented_sort::{SegmentedSortArguments, SegmentedSortPlan, SegmentedSortProgram};
+use crate::cuda::sort::payload::{self, PayloadMoves, PayloadSizes};
 use crate::cuda::sort::{HostPlan, MOST_KEYS, Missing, SortArguments, SortProgram};
-use crate::cuda::{Kernels, KeyKind, Machine};
+use crate::cuda::{Caller, Kernels, KeyKind, Machine};
 use crate::memory::{Buffer, BufferMut, View, ViewMut, room_on_host};
 use crate::site::counted;
 use crate::submit::Submit;
 use crate::{Error, Place, SortKey, Workspace};
 use bytemuck::Pod;
 use cudarc::driver::CudaStream;
+use rayon::iter::{IndexedParallelIterator, IntoParallelRefMutIterator, ParallelIterator};
 use std::ops::Range;
 use std::sync::Arc;
 
 pub(super) const NAME: &str = "sort";
+/// The most bytes of an item that the CPU engine moves with its key.
+const MOST_MOVED: usize = 16;
+/// The most items that one thread of the CPU engine gathers alone.
+const GATHERED_ALONE: usize = 1 << 13;
 
 /// The keys, and their output.
 pub(super) enum Keys<'a, K> {
@@ -96,6 +102,11 @@ impl<V: Pod> Payload<'_, V> {
         matches!(self, Payload::Indices(_, IndexBase::Segment))
     }
 
+    /// Whether it is an array that is its own output.
+    fn is_in_place(&self) -> bool {
+        matches!(self, Payload::Array(None, _))
+    }
+
     /// Checks that the payload lies where the call runs.
     fn check_homes(&self, submit: &Submit) -> Result<(), Error> {
         match self {
@@ -143,12 +154,9 @@ pub(super) fn not_too_long(n: usize) -> Result<(), Error> {
 }
 
 /// # Errors
-/// [`Error::ItemSize`].
+/// [`Error::ItemSize`] for items without bytes.
 pub(super) fn movable<V>() -> Result<(), Error> {
-    match size_of::<V>() {
-        1..=16 => Ok(()),
-        size => Err(Error::ItemSize { primitive: NAME, size }),
-    }
+    if size_of::<V>() == 0 { Err(Error::ItemSize { primitive: NAME, size: 0 }) } else { Ok(()) }
 }
 
 /// The segments that are sorted, each by itself.
@@ -172,7 +180,7 @@ pub(super) struct How<'a> {
 }
 
 /// Sorts on the engine of the keys' memory: up to `n` keys and their payload, whose lengths were checked.
-pub(super) fn sort_on_either<L: Place, K: SortKey, V: Pod>(
+pub(super) fn sort_on_either<L: Place, K: SortKey, V: Pod + Send + Sync>(
     how: How<'_>,
     n: usize,
     keys: Keys<'_, K>,
@@ -222,7 +230,7 @@ impl OnHost<'_> {
 ///
 /// # Errors
 /// [`Error::OutOfMemory`], before anything is written.
-fn on_host<K: SortKey, V: Pod>(
+fn on_host<K: SortKey, V: Pod + Send + Sync>(
     How { descending, bits, segments, .. }: How<'_>,
     n: usize,
     keys: Keys<'_, K>,
@@ -237,24 +245,25 @@ fn on_host<K: SortKey, V: Pod>(
         KeyKind::Float { mantissa } => host::Kind::Float { mantissa },
     };
     let order = host::Order { width: 8 * size_of::<K>() as u32, kind, descending, bits };
-    let null = std::ptr::null_mut::<V>();
+    // Longer items are gathered by their source indices after the sort.
+    let gathers = const { size_of::<V>() > MOST_MOVED };
+    let mut sources: Vec<u64> = room_on_host(NAME, if gathers { n } else { 0 })?;
+    let mut copy: Vec<V> = room_on_host(NAME, if gathers && payload.is_in_place() { n } else { 0 })?;
+    let null = std::ptr::null_mut::<u8>();
     let (values, from_values, to_values) = match &mut payload {
         Payload::None => (host::Values::None, null, null),
+        Payload::Array(..) if gathers => (host::Values::Indices(8), null, sources.as_mut_ptr().cast()),
         Payload::Array(from, to) => {
             let to = to.host().as_mut_ptr();
             let from = from.as_ref().map_or(to, |from| from.host().as_ptr().cast_mut());
-            (host::Values::Array(size_of::<V>()), from, to)
+            (host::Values::Array(size_of::<V>()), from.cast(), to.cast())
         }
-        Payload::Indices(to, _) => (host::Values::Indices(size_of::<V>()), null, to.host().as_mut_ptr()),
+        Payload::Indices(to, _) => (host::Values::Indices(size_of::<V>()), null, to.host().as_mut_ptr().cast()),
     };
     // The sort may overwrite a second buffer, which holds a copy of the keys. In place it does not
     // write to the input before the input is the output.
     let keep = !matches!(keys, Keys::InPlace(_, Some(_)));
-    let code = const {
-        // A call with a longer payload has returned its error before.
-        let value_bytes = if size_of::<V>() <= 16 { size_of::<V>() } else { 0 };
-        host::Code::of::<K>(value_bytes)
-    };
+    let code = const { host::Code::of::<K>(if size_of::<V>() > MOST_MOVED { 8 } else { size_of::<V>() }) };
     let sort = match segments {
         Segments::Host(heads) => {
             let local = payload.is_local();
@@ -277,13 +286,51 @@ fn on_host<K: SortKey, V: Pod>(
         }
         Keys::Read(from) => (from.host().as_ptr().cast_mut(), discarded.as_mut_ptr()),
     };
-    let from = host::Arrays { keys: from_keys.cast(), values: from_values.cast() };
-    let to = host::Arrays { keys: to_keys.cast(), values: to_values.cast() };
+    let from = host::Arrays { keys: from_keys.cast(), values: from_values };
+    let to = host::Arrays { keys: to_keys.cast(), values: to_values };
     // SAFETY: all arrays have n items, as was checked, and the scratch memory is as large as
     // `scratch` says; written arrays are borrowed exclusively or were just allocated, and shared
     // ones are not written.
     unsafe { sort.run(from, to, scratch.as_mut_ptr()) }
+    if gathers && let Payload::Array(from, mut to) = payload {
+        // SAFETY: the sort has written all indices.
+        unsafe { sources.set_len(n) };
+        let to = &mut to.host()[..n];
+        let from = match &from {
+            Some(from) => from.host(),
+            None => {
+                copy.extend_from_slice(to);
+                &copy
+            }
+        };
+        let gather = |(to, &i): (&mut V, &u64)| *to = from[i as usize];
+        if n <= GATHERED_ALONE {
+            to.iter_mut().zip(&sources).for_each(gather);
+        } else {
+            to.par_iter_mut().zip(&sources).with_min_len(GATHERED_ALONE).for_each(gather);
+        }
+    }
     Ok(())
+}
+
+fn sizes_of<K, V>(n: usize) -> PayloadSizes {
+    PayloadSizes { n, key: size_of::<K>(), item: size_of::<V>() }
+}
+
+/// The lengths whose programs sort up to `n` keys: a payload by 32-bit indices has one of its own.
+pub(super) fn lengths_of_programs(n: usize) -> impl Iterator<Item = usize> {
+    let most = 1 << 32;
+    (n > most).then_some(most).into_iter().chain([n])
+}
+
+/// Loads the kernel that moves a payload of type `V`, if one may. Returns the bytes of scratch memory for `n` items.
+pub(super) fn prepare_payload<K, V>(n: usize, caller: &dyn Caller) -> Result<usize, Error> {
+    let sizes = sizes_of::<K, V>(n);
+    let scratch = if size_of::<V>() == 0 { 0 } else { sizes.most_scratch(align_of::<V>()) };
+    if scratch > 0 {
+        payload::load(caller)?;
+    }
+    Ok(scratch)
 }
 
 /// Sorts on the device.
@@ -308,11 +355,13 @@ fn on_device<K: SortKey, V: Pod>(
         return Ok(());
     }
     let device = submit.device();
+    let sizes = matches!(payload, Payload::Array(..)).then_some(sizes_of::<K, V>(n));
+    let in_place = matches!(keys, Keys::InPlace(..));
     let (kernels, plan) = match segments {
         Segments::Device(cut, program) => planned_by_segment(&submit, &program, cut, n, &bits)?,
         _ => {
-            let program = SortProgram::new::<K, V>().counted(count.is_some());
-            planned(&submit, &program, n, &bits, matches!(keys, Keys::InPlace(..)))?
+            let program = SortProgram::new::<K, V>(n).counted(count.is_some());
+            planned(&submit, &program, n, &bits, in_place && !sizes.is_some_and(|sizes| sizes.by_indices()))?
         }
     };
     let (missing, local) = (keys.missing(), payload.is_local());
@@ -340,20 +389,30 @@ fn on_device<K: SortKey, V: Pod>(
         Payload::Indices(to, _) => (0, guarded(to.address(stream))),
     };
     let (length, _counted) = count.as_ref().map(|count| count.device().device_ptr(stream)).unzip();
+    let moves = match sizes {
+        Some(sizes) => PayloadMoves::new(sizes, [keys_in, values_in], values, in_place, length, &submit)?,
+        None => None,
+    };
     let scratch = match &plan {
         Plan::Whole(plan) => plan.scratch(Missing { keys: missing }),
         Plan::BySegment(plan, _) => plan.scratch(missing[0]),
     };
-    submit.with_memory(workspace, 0, scratch, |_, scratch| {
+    let beside = moves.map_or(0, |moves| moves.scratch());
+    submit.with_memory(workspace, 0, scratch + beside, |_, memory| {
+        let (scratch, beside, home, stream) = (memory, memory + scratch as u64, stream, stream.cu_stream());
         // SAFETY: the kernels are the program's, and the plan is for n keys, in place if they are;
         // all arrays have n items on this device, as was checked, and so are the selectors long
         // enough; the guards keep them; written arrays are borrowed exclusively; the scratch memory
-        // is the workspace's, as large as the plan asks for; the stream's context was bound by
-        // `begin`.
+        // is the workspace's, as large as the plan and the moves ask for; the stream's context was
+        // bound by `begin`.
         unsafe {
+            let [keys_in, values_in, values] = match &moves {
+                Some(moves) => moves.before(device, stream, beside)?,
+                None => [keys_in, values_in, values],
+            };
             match &plan {
                 Plan::BySegment(plan, cut) => {
-                    let (cut, _selected) = cut.guarded(stream);
+                    let (cut, _selected) = cut.guarded(home);
                     let keys_out = keys[0];
                     let call = SegmentedSortArguments {
                         descending,
@@ -366,13 +425,14 @@ fn on_device<K: SortKey, V: Pod>(
                         length,
                         scratch,
                     };
-                    call.launch(plan, kernels, device, stream.cu_stream())
+                    call.launch(plan, kernels, device, stream)?;
                 }
                 Plan::Whole(plan) => {
                     let call = SortArguments { descending, keys_in, keys, values_in, values, scratch, length };
-                    call.launch(plan, kernels, device, stream.cu_stream())
+                    call.launch(plan, kernels, device, stream)?;
                 }
             }
+            moves.map_or(Ok(()), |moves| moves.after(stream, beside))
         }
     })
 }

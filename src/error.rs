@@ -154,8 +154,9 @@ pub enum Error {
         /// The alignment.
         align: u64,
     },
-    /// Items of plain data have a size that kernels do not move.
-    #[error("{primitive}: items of {size} bytes cannot be moved; their size must be 1 to 16 bytes")]
+    /// Items of plain data have a size that the primitive does not move: a sort moves those of 1 byte and more, others
+    /// those of 1 to 16 bytes.
+    #[error("{primitive}: items of {size} bytes cannot be moved")]
     ItemSize {
         /// The primitive that was called.
         primitive: &'static str,

@@ -404,6 +404,7 @@ struct SortRow
   Sort by_int, by_64_bits;
 };
 
+struct Value12 { uint32_t words[3]; };
 struct alignas(16) Value16 { uint64_t words[2]; };
 
 #define SORTS_WITH(NAME, T, V) {NAME, sizeof(V), sort_as<T, V, int>, sort_as<T, V, int64_t>}
@@ -411,7 +412,8 @@ struct alignas(16) Value16 { uint64_t words[2]; };
 static const SortRow SORT_ROWS[] = {
   SORTS("u8", uint8_t), SORTS("u16", uint16_t), SORTS("u32", uint32_t), SORTS("i32", int32_t), SORTS("u64", uint64_t),
   SORTS("i64", int64_t), SORTS("f16", __half), SORTS("f32", float), SORTS("f64", double),
-  SORTS_WITH("u32", uint32_t, uint64_t), SORTS_WITH("u32", uint32_t, Value16),
+  SORTS_WITH("u32", uint32_t, uint16_t), SORTS_WITH("u32", uint32_t, uint64_t), SORTS_WITH("u32", uint32_t, Value12),
+  SORTS_WITH("u32", uint32_t, Value16),
 };
 
 /// Returns the radix sort of keys of that type and values of so many bytes, by lengths of 64 bits or of int, or

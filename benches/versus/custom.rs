@@ -17,7 +17,7 @@ const FIRST: usize = 1 << 10;
 /// The argument of a process that times its first call, named by the next argument.
 pub(crate) const FIRST_USE: &str = "--first-use";
 /// The first call that sorts `u32` keys with a payload of `u64`, before the logarithm of their number.
-const PAIRS: &str = "pairs_u64_";
+const PAIRS: &str = "pairs_12_";
 
 pub(crate) fn custom(gpu: &Gpu, verdict: &Verdict) {
     fn rows<T: Sample>(gpu: &Gpu, verdict: &Verdict)
@@ -40,9 +40,9 @@ pub(crate) fn custom(gpu: &Gpu, verdict: &Verdict) {
     rows::<Transitions>(gpu, verdict);
 }
 
-/// Times first calls, each in a process of its own: those of the catalog, whose kernels the bench embeds
-/// if its build was asked for the device's architecture, and those of a user's operator and of a payload,
-/// which compile their kernels unless the same call before them did.
+/// Times first calls, each in a process of its own: those of the catalog and of a payload, whose kernels the bench
+/// embeds if its build was asked for the device's architecture, and those of a user's operator, which compile their
+/// kernels unless the same call before them did.
 fn first_uses() -> Result<(), String> {
     let folder = env::temp_dir().join(format!("parascan-versus-{}", std::process::id()));
     let this = told("the path of versus", env::current_exe())?;
@@ -54,11 +54,11 @@ fn first_uses() -> Result<(), String> {
         ("first_use_cached", "affine_f32"),
         ("first_use_cached", "affine_f32"),
         // Each length is sorted another way, by other kernels.
-        ("first_use", "pairs_u64_10"),
-        ("first_use", "pairs_u64_16"),
-        ("first_use", "pairs_u64_20"),
-        ("first_use", "pairs_u64_22"),
-        ("first_use", "pairs_u64_24"),
+        ("first_use", "pairs_12_10"),
+        ("first_use", "pairs_12_16"),
+        ("first_use", "pairs_12_20"),
+        ("first_use", "pairs_12_22"),
+        ("first_use", "pairs_12_24"),
     ];
     for (what, call) in calls {
         let mut process = Command::new(&this);
@@ -91,7 +91,7 @@ pub(crate) fn first_use(gpu: &Gpu, call: &str) -> Result<(), String> {
             first_call(gpu, n, |i| Drawn::draw(Draw::Maps, i, n), |input| scan::<Compose, Affine<f32>>().run(input))
         }
         _ if call.starts_with(PAIRS) => {
-            let payload: Vec<u64> = (0..n as u64).collect();
+            let payload: Vec<[u32; 3]> = (0..n as u32).map(|i| [i, !i, i ^ 77]).collect();
             let payload = told("the payload", gpu.stream.clone_htod(&payload))?;
             first_call(gpu, n, key, |input| sort::<u32>().run_pairs(input, &payload))
         }

@@ -15,7 +15,7 @@
 //! | `--ladder` | scan: the textbook's scans of `f32`, 2^26, the steps over n | `ladder.rs` |
 //! | `--traffic` | scan: the same once, for a profiler | `ladder.rs` |
 //! | `--custom` | scan: a user's operators, 2^10 elements to 8 GiB, first calls | `custom.rs` |
-//! | `--first-use CALL` | the time of one first call: `sum_i32`, `sort_u32`, `affine_f32` or `pairs_u64_LOG` | `custom.rs` |
+//! | `--first-use CALL` | the time of one first call: `sum_i32`, `sort_u32`, `affine_f32` or `pairs_12_LOG` | `custom.rs` |
 //! | `--shapes` | scan: shapes of the kernel, strategies, the best for each length | `shapes.rs` |
 //! | `--reduce` | reduce: sums of `f32`, 2^10 to 2^28, others at 2^28 | `reduce.rs` |
 //! | `--length` | lengths in memory: scan, reduce, partition and compaction of `f32`, memory for 2^16 to 2^28 | `length.rs` |
@@ -96,7 +96,7 @@ const USAGE: &str = "usage: versus [FLAG]...
        compaction: --select --fractions --select-types
        segments:   --segments
        sort:       --sort --sort-sweep --sort-patterns --sort-hard --sort-longest
-       versus --first-use sum_i32 | sort_u32 | affine_f32 | pairs_u64_LOG
+       versus --first-use sum_i32 | sort_u32 | affine_f32 | pairs_12_LOG
        versus --plot FILE FOLDER
        versus --plot-ladder FILE FOLDER
        versus --plot-segmented FILE FOLDER";

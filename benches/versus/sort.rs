@@ -20,7 +20,7 @@ macro_rules! each_type {
     )* };
 }
 
-/// Random keys of every type, and `u32` pairs with payloads of 4, 8 and 16 bytes and source indices, over the length.
+/// Random keys of every type, and `u32` pairs with payloads of 2 to 16 bytes and source indices, over the length.
 pub(crate) fn sorts(gpu: &Gpu, verdict: &Verdict) {
     const N: usize = 1 << 28;
     if let Some(mut sorts) = Sorts::<u32>::new(gpu, verdict, N, u32::cmp) {
@@ -32,7 +32,9 @@ pub(crate) fn sorts(gpu: &Gpu, verdict: &Verdict) {
             sorts.row("indices", n, Draw::Any, Sorts::indices);
         }
         for n in [26, 24, 22, 20, 16, 10].map(|log| 1 << log) {
+            sorts.row("pairs_of_2_bytes", n, Draw::Any, Sorts::pairs_with::<u16>);
             sorts.row("pairs_of_8_bytes", n, Draw::Any, Sorts::pairs_with::<u64>);
+            sorts.row("pairs_of_12_bytes", n, Draw::Any, Sorts::pairs_with::<[u32; 3]>);
             sorts.row("pairs_of_16_bytes", n, Draw::Any, Sorts::pairs_with::<[u64; 2]>);
         }
     }
@@ -252,15 +254,15 @@ impl<'g, T: Sample + SortKey> Sorts<'g, T> {
     }
 
     fn run<V: Pod + DeviceRepr + Send + Sync>(&mut self, what: &str, n: usize, kind: Values) -> Result<f64, String> {
-        let (words, of_value) = (size_of::<V>() / size_of::<u32>(), size_of::<V>());
+        let of_value = size_of::<V>();
         let copy = self.bench.copy(n)?;
         let Sorts { bench, order, values, values_output, values_kept } = self;
         let Bench { gpu, workspace, input, output, kept, host, .. } = bench;
         let (stream, bytes) = (gpu.stream.cu_stream(), n * size_of::<T>());
         let value_bytes = if kind == Values::None { 0 } else { of_value * n };
+        let numbers: Vec<u32> = (0..(of_value * n).div_ceil(size_of::<u32>()) as u32).collect();
         if kind == Values::Beside {
-            let numbers: Vec<u32> = (0..(words * n) as u32).collect();
-            told("the values", gpu.stream.memcpy_htod(&numbers, &mut values.slice_mut(..words * n)))?;
+            told("the values", gpu.stream.memcpy_htod(&numbers, &mut values.slice_mut(..numbers.len())))?;
             gpu.synchronize()?;
         }
         let at = |memory: &CudaSlice<u32>| memory.device_ptr(&gpu.stream).0;
@@ -348,13 +350,14 @@ impl<'g, T: Sample + SortKey> Sorts<'g, T> {
                 expected.sort_by(|&a, &b| order(&host[a as usize], &host[b as usize]));
                 let keys: Vec<T> = expected.iter().map(|&i| host[i as usize]).collect();
                 let keys = told("the expected keys", gpu.stream.clone_htod(&keys))?;
-                let expected: Vec<u32> =
-                    expected.iter().flat_map(|&i| (0..words as u32).map(move |w| i * words as u32 + w)).collect();
+                let items: Vec<&[u8]> = bytemuck::cast_slice(&numbers).chunks(of_value).collect();
+                let expected: Vec<u8> = expected.iter().flat_map(|&i| items[i as usize]).copied().collect();
                 let expected = told("the expected values", gpu.stream.clone_htod(&expected))?;
                 if kind != Values::Numbers {
                     same(gpu.differ(kept_at, keys.device_ptr(&gpu.stream).0, bytes)?, size_of::<T>(), "a stable sort")?;
                 }
-                same(gpu.differ(values_kept_at, at(&expected), value_bytes)?, of_value, "a stable sort")?;
+                let expected = expected.device_ptr(&gpu.stream).0;
+                same(gpu.differ(values_kept_at, expected, value_bytes)?, of_value, "a stable sort")?;
             }
         }
 

@@ -142,22 +142,11 @@ struct SortedDigit : Digit {
     template <class Bits> __device__ Bits sorted(Bits key) const { return key & Bits(sorted_bits); }
 };
 
-// A payload as plain bytes, in units of its alignment.
-template <u32 ALIGN> struct ValueUnit;
-template <> struct ValueUnit<1> { typedef u8 Type; };
-template <> struct ValueUnit<2> { typedef u16 Type; };
-template <> struct ValueUnit<4> { typedef u32 Type; };
-template <> struct ValueUnit<8> { typedef u64 Type; };
-template <> struct ValueUnit<16> { typedef Vector Type; };
-template <u32 BYTES_, u32 ALIGN> struct Payload {
-    static constexpr u32 BYTES = BYTES_;
-    // The number i as a payload: its first BYTES bytes, at most 8.
-    static __device__ Payload index(u64 i) {
-        Payload payload;
-        memcpy(&payload, &i, BYTES < 8 ? BYTES : 8);
-        return payload;
-    }
-    typename ValueUnit<ALIGN>::Type unit[BYTES / ALIGN];
+// The payload of a key: a word. Other payloads become words before the sort (sort/payload.cuh).
+template <class Word> struct Payload {
+    static constexpr u32 BYTES = sizeof(Word);
+    static __device__ Payload index(u64 i) { return {Word(i)}; }
+    Word word;
 };
 struct NoPayload { static constexpr u32 BYTES = 0; };
 

@@ -77,11 +77,8 @@ template <class Word> struct LookBackDigits {
 // A mark on an index of the output: the key stored there needs no further sort.
 constexpr u64 DONE = 1ull << 63;
 
-// Where the payload goes whose key goes to `index`. If the payload has an even number of bytes, the
-// mark drops out of the address.
-template <class Value> __device__ inline Value &payload_at(Value *out, u64 index) {
-    return out[Value::BYTES % 2 == 1 ? index & ~DONE : index];
-}
+// Where the payload goes whose key goes to `index`. The mark drops out of the address.
+template <class Value> __device__ inline Value &payload_at(Value *out, u64 index) { return out[index]; }
 
 // Sorts a tile stably by a digit: keys from `from`, by `encode`, to `put(index, key)`, the payload from
 // `values` to `values_out`. If `values` is null, the payload is the source indices, from `first`

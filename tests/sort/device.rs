@@ -186,12 +186,52 @@ payloads! {
     with_doubles u64: u8 f16 i32 f64;
     with_three_words [u32; 3]: u8 f16 i32 f64;
     with_quads u128: u8 f16 i32 f64;
-    // Sizes and alignments between these, each with two types of keys, since each pair is compiled.
+    // Sizes and alignments between these.
+    with_two_words [u32; 2]: u8 i32;
     with_five_bytes [u8; 5]: u8 i32;
     with_three_halves [u16; 3]: f16 f64;
     with_seven_bytes [u8; 7]: f16 i32;
     with_five_halves [u16; 5]: u8 f64;
     with_fifteen_bytes [u8; 15]: f16 i32;
+    with_seventeen_bytes [u8; 17]: u8 f64;
+    with_records [u64; 5]: f16 i32;
+}
+
+/// A payload of a word's size at an address that is not a multiple of it.
+#[test]
+fn with_words_of_bytes_anywhere() {
+    let mut device = or_skip!(Device::new());
+    for n in [1, 5000, 100_000] {
+        let keys = keys::<u32>(&mut device.rng, Pattern::Few, n);
+        let order = WHOLE.oracle(&keys);
+        let payload = noise::<[u8; 8]>(&mut device.rng, n);
+        let sorted = gathered(&keys, &order);
+        let moved: Vec<u8> = gathered(&payload, &order).concat();
+        let skips = [device.rng.below(8), device.rng.below(8)];
+        let (beside, before) = device.guarded(skips[0], &payload.concat());
+        let (mut to, guard) = device.guarded(skips[1], &payload.concat());
+        let input = device.stream.clone_htod(&keys).unwrap();
+        let mut output = device.stream.alloc_zeros::<u32>(n).unwrap();
+        let view = beside.slice(skips[0]..);
+        let mut room = to.slice_mut(skips[1]..);
+        // SAFETY: both have 8 n bytes, and any bytes are an item.
+        let (view, mut room) =
+            unsafe { (view.transmute::<[u8; 8]>(n).unwrap(), room.transmute_mut::<[u8; 8]>(n).unwrap()) };
+        let builder = sort::<u32>().workspace(&mut device.workspace);
+        builder.run_pairs_into::<[u8; 8], _, _, _, _>(&input, &view, &mut output, &mut room).unwrap();
+        assert_bytes(&device.stream.clone_dtoh(&output).unwrap(), &sorted, &("keys", n, skips));
+        device.holds(&to, &guard, skips[1], &moved, &("payload", n, skips));
+        device.holds(&beside, &before, skips[0], &payload.concat(), &("the payload's input", n, skips));
+
+        let (mut keys_to, mut in_place) = (input, beside);
+        let mut room = in_place.slice_mut(skips[0]..);
+        // SAFETY: as above.
+        let mut room = unsafe { room.transmute_mut::<[u8; 8]>(n).unwrap() };
+        let builder = sort::<u32>().workspace(&mut device.workspace);
+        builder.run_pairs_in_place::<[u8; 8], _, _>(&mut keys_to, &mut room).unwrap();
+        assert_bytes(&device.stream.clone_dtoh(&keys_to).unwrap(), &sorted, &("keys in place", n, skips));
+        device.holds(&in_place, &before, skips[0], &moved, &("payload in place", n, skips));
+    }
 }
 
 /// Compares with the CPU engine: keys-only, with a payload, and source indices.
@@ -383,18 +423,22 @@ fn replays() {
     let (long, short) = (13 << 20, 100_000);
     sort::<u32>().prepare(long, &mut device.workspace).unwrap();
     sort::<f32>().prepare_pairs::<u16>(short, &mut device.workspace).unwrap();
+    sort::<f32>().prepare_pairs::<[u32; 3]>(short, &mut device.workspace).unwrap();
     sort::<i64>().prepare_indices::<u32>(short, &mut device.workspace).unwrap();
     let held = device.workspace.bytes();
     let mut x = stream.alloc_zeros::<u32>(long).unwrap();
     let mut second = stream.alloc_zeros::<u32>(long).unwrap();
     let mut sorted = stream.alloc_zeros::<u32>(long).unwrap();
     let (mut y, mut values) = (stream.alloc_zeros::<f32>(short).unwrap(), stream.alloc_zeros::<u16>(short).unwrap());
+    let (mut w, mut items) =
+        (stream.alloc_zeros::<f32>(short).unwrap(), stream.alloc_zeros::<[u32; 3]>(short).unwrap());
     let (mut z, mut places) = (stream.alloc_zeros::<i64>(short).unwrap(), stream.alloc_zeros::<u32>(short).unwrap());
     stream.synchronize().unwrap();
     stream.begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL).unwrap();
     sort::<u32>().workspace(&mut device.workspace).run_into(&x, &mut sorted).unwrap();
     sort::<u32>().workspace(&mut device.workspace).run_in_place_with_buffer(&mut x, &mut second).unwrap();
     sort::<f32>().workspace(&mut device.workspace).run_pairs_in_place::<u16, _, _>(&mut y, &mut values).unwrap();
+    sort::<f32>().workspace(&mut device.workspace).run_pairs_in_place::<[u32; 3], _, _>(&mut w, &mut items).unwrap();
     sort::<i64>().descending().workspace(&mut device.workspace).indices_into::<u32, _, _>(&z, &mut places).unwrap();
     let flags = CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
     let graph = stream.end_capture(flags).unwrap().expect("a graph");
@@ -404,9 +448,12 @@ fn replays() {
         let b = keys::<f32>(&mut device.rng, pattern, short);
         let c = keys::<i64>(&mut device.rng, pattern, short);
         let beside = noise::<u16>(&mut device.rng, short);
+        let longer = noise::<[u32; 3]>(&mut device.rng, short);
         stream.memcpy_htod(&a, &mut x).unwrap();
         stream.memcpy_htod(&b, &mut y).unwrap();
         stream.memcpy_htod(&beside, &mut values).unwrap();
+        stream.memcpy_htod(&b, &mut w).unwrap();
+        stream.memcpy_htod(&longer, &mut items).unwrap();
         stream.memcpy_htod(&c, &mut z).unwrap();
         graph.launch().unwrap();
         let mut expected = a;
@@ -416,6 +463,8 @@ fn replays() {
         let order = WHOLE.oracle(&b);
         assert_bytes(&stream.clone_dtoh(&y).unwrap(), &gathered(&b, &order), &("with a payload", pattern));
         assert_bytes(&stream.clone_dtoh(&values).unwrap(), &gathered(&beside, &order), &("the payload", pattern));
+        assert_bytes(&stream.clone_dtoh(&w).unwrap(), &gathered(&b, &order), &("with a longer payload", pattern));
+        assert_bytes(&stream.clone_dtoh(&items).unwrap(), &gathered(&longer, &order), &("the longer payload", pattern));
         let order = How { descending: true, bits: None }.oracle(&c);
         assert_bytes(&stream.clone_dtoh(&places).unwrap(), &order, &("indices", pattern));
     }

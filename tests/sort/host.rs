@@ -95,6 +95,7 @@ macro_rules! payloads { ($($name:ident $v:ty;)*) => { $(
 payloads! {
     with_bytes u8; with_halves u16; with_three_bytes [u8; 3]; with_words u32; with_doubles u64; with_three_words [u32; 3];
     with_quads u128; with_fifteen_bytes [u8; 15];
+    with_seventeen_bytes [u8; 17]; with_records [u64; 5];
 }
 
 #[test]

@@ -81,7 +81,7 @@ fn in_any_order(rows: usize, is_paired: bool) {
     // Keys-only differ above the second digit, where their order is not seen.
     let seen = |keys: &[u32]| keys.iter().map(|key| key & 0xffff).collect::<Vec<u32>>();
     let expected_keys: Vec<u32> = expected.iter().map(|&i| keys[i as usize]).collect();
-    let tile_of = if is_paired { ["Payload<4, 4>", "CHECKED"] } else { ["NoPayload", "SORTED"] };
+    let tile_of = if is_paired { ["Payload<u32>", "CHECKED"] } else { ["NoPayload", "SORTED"] };
     let odd_first = [ODD_FIRST, ODD_FIRST_OF_SOME];
     let unchecked = [ODD_FIRST, ODD_FIRST_OF_SOME, NO_CHECK];
     for (edits, is_repaired, is_right) in

@@ -151,7 +151,7 @@ fn unevenly<K: Key>(device: &mut Device, make: impl Fn(u64) -> K, n: usize) {
         builder.workspace(&mut device.workspace).run_pairs_in_place::<u32, _, _>(&mut data, &mut payload).unwrap();
         assert_bytes(&stream.clone_dtoh(&payload).unwrap(), &order, &("the payload", what));
         assert_bytes(&stream.clone_dtoh(&data).unwrap(), &sorted, &("keys with it", what));
-        let bytes: Vec<u8> = (0..n).map(|at| at as u8).collect(); // an odd number of bytes
+        let bytes: Vec<u8> = (0..n).map(|at| at as u8).collect(); // they become words
         let mut beside = stream.clone_htod(&bytes).unwrap();
         let mut data = stream.clone_htod(&keys).unwrap();
         builder.workspace(&mut device.workspace).run_pairs_in_place::<u8, _, _>(&mut data, &mut beside).unwrap();

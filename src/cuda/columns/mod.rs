@@ -7,7 +7,7 @@ use super::reduce::{self, ReduceProgram};
 use super::scan::{self, ScanProgram, unit_of};
 use super::unit::{with_length, with_length_of};
 use crate::{Element, Error, Operator, Strategy};
-use cudarc::driver::sys::{self, CUdeviceptr, CUstream};
+use cudarc::driver::sys::{self, CUdeviceptr, CUresult, CUstream};
 use std::any::{TypeId, type_name};
 
 pub(crate) mod contract;
@@ -91,7 +91,12 @@ pub(crate) fn load<Op: Operator<T>, T: Element>(
                 Error::NoCompiler { .. } | Error::Compiler { .. } | Error::Compile { .. } | Error::Driver { .. }
                     if are_embedded =>
                 {
-                    panels().map(|panels| library::stand_in(types, program, caller, panels)).map_err(|_| e)
+                    // Memory may be there for the next call.
+                    let lasts = !matches!(e, Error::Driver { code: CUresult::CUDA_ERROR_OUT_OF_MEMORY, .. });
+                    let stand_in = |panels| {
+                        if lasts { library::stand_in(types, program, caller, panels) } else { panels }
+                    };
+                    panels().map(stand_in).map_err(|_| e)
                 }
                 e => Err(e),
             })

@@ -4,6 +4,7 @@ use super::driver::check;
 use super::kernels::{First, Kernels, p};
 use super::library::{self, BuiltIn, Caller, Program};
 use super::segmented::Cut;
+use super::sort::payload::with_word;
 use super::sort::unit::SortUnit;
 use super::sort::unit_of;
 use super::unit::with_length;
@@ -44,20 +45,25 @@ pub(crate) struct SegmentedSortProgram {
 }
 
 impl SegmentedSortProgram {
-    /// The program for keys `K`, and for a payload of type `V` if it has any bytes. The number of keys lies in
-    /// memory if `is_counted`.
-    pub(crate) fn new<K: SortKey, V: 'static>(is_counted: bool) -> SegmentedSortProgram {
+    /// The program for `n` keys `K` with a payload of type `V`, if it has any bytes. The number of keys lies in
+    /// memory if `is_counted`; `n` is then the most.
+    pub(crate) fn new<K: SortKey, V>(n: usize, is_counted: bool) -> SegmentedSortProgram {
+        with_word!(V, n, Word => SegmentedSortProgram::of::<K, Word>(is_counted))
+    }
+
+    /// The program for keys `K` with words `W`: `u32`, `u64` or `()`.
+    fn of<K: SortKey, W: 'static>(is_counted: bool) -> SegmentedSortProgram {
         SegmentedSortProgram {
-            unit: unit_of::<K, V>(),
-            types: TypeId::of::<(K, V)>(),
-            type_name: type_name::<(K, V)>(),
-            built_in: const { library::built_in(segmented_sort_key(&unit_of::<K, V>())) },
+            unit: unit_of::<K, W>(),
+            types: TypeId::of::<(K, W)>(),
+            type_name: type_name::<(K, W)>(),
+            built_in: const { library::built_in(segmented_sort_key(&unit_of::<K, W>())) },
             is_counted,
         }
     }
 
     fn shape(&self, architecture: u32) -> SegmentShape {
-        segment_shape(self.unit.key, self.unit.payload.map(|(size, _)| size), architecture)
+        segment_shape(self.unit.key, self.unit.payload, architecture)
     }
 
     /// The program's kernels. Loads the `first` ones unless a call has taken kernels of it before.
@@ -210,11 +216,11 @@ mod tests {
     fn every_kernel_compiles() {
         let all = [
             (75, 1, KeyKind::Unsigned, None),
-            (90, 2, KeyKind::Float { mantissa: 10 }, Some((1, 1))),
-            (75, 4, KeyKind::Unsigned, Some((16, 16))),
+            (90, 2, KeyKind::Float { mantissa: 10 }, Some(8)),
+            (75, 4, KeyKind::Unsigned, Some(8)),
             (90, 4, KeyKind::Float { mantissa: 23 }, None),
-            (120, 4, KeyKind::Signed, Some((4, 4))),
-            (75, 8, KeyKind::Float { mantissa: 52 }, Some((12, 4))),
+            (120, 4, KeyKind::Signed, Some(4)),
+            (75, 8, KeyKind::Float { mantissa: 52 }, Some(8)),
             (90, 8, KeyKind::Unsigned, None),
         ];
         let text = |(architecture, key, kind, payload)| {

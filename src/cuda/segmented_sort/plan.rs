@@ -41,7 +41,7 @@ impl SegmentedSortProgram {
         let by_bits = *bits != (0..8 * self.unit.key as u32);
         // No bits are the lowest ones, so that no shift is as wide as a key.
         let bits = if bits.is_empty() { 0..0 } else { bits.clone() };
-        let (key, value) = (self.unit.key, self.unit.payload.map_or(0, |(size, _)| size));
+        let (key, value) = (self.unit.key, self.unit.payload.unwrap_or(0));
         let multiprocessors = machine.multiprocessors;
         let is_signed = self.unit.kind == KeyKind::Signed;
         let has_medium = machine.shared >= shape.medium.shared[1];

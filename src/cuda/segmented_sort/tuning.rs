@@ -54,13 +54,13 @@ impl SegmentGroup {
     }
 }
 
-/// The shapes for keys of `key` bytes and a payload of `payload` bytes.
+/// The shapes for keys of `key` bytes and a payload of `payload` bytes, 4 or 8.
 pub(crate) fn segment_shape(key: usize, payload: Option<usize>, architecture: u32) -> SegmentShape {
     let is_large = architecture >= SORT_ARCHITECTURES[0];
     // An item has its source if the order of equal keys can be observed: with a payload, or by some bits.
     let bytes = |with_source: usize| [if payload.is_none() { key.max(4) } else { with_source }, with_source];
     let small_blocks = match (key, payload) {
-        (8, Some(_)) | (_, Some(9..)) => 4,
+        (8, Some(_)) => 4,
         (_, Some(_)) => 7,
         (_, None) if key <= 4 && is_large => 9,
         _ => 8,
@@ -74,10 +74,9 @@ pub(crate) fn segment_shape(key: usize, payload: Option<usize>, architecture: u3
     let (most_short, blocks, most_medium) = match (key, payload) {
         (1..=4, None) => (288, 4, 1024),
         (8, None) => (320, 2, 1024),
-        (8, Some(..=8)) => (256, 2, 512),
-        (_, Some(..=4)) => (288, 3, 1024),
-        (_, Some(..=8)) => (256, 3, 1024),
-        _ => (192, 3, 576),
+        (8, _) => (256, 2, 512),
+        (_, Some(4)) => (288, 3, 1024),
+        _ => (256, 3, 1024),
     };
     const ITEMS: usize = 16;
     // A range, and how it is divided, for each 3 threads, and one more.
@@ -107,7 +106,7 @@ mod tests {
     fn blocks_fit_a_multiprocessor() {
         for (architecture, most) in [(75, 64 << 10), (80, 99 << 10)] {
             for key in [1, 2, 4, 8] {
-                for payload in [None].into_iter().chain((1..=16).map(Some)) {
+                for payload in [None, Some(4), Some(8)] {
                     let shape = segment_shape(key, payload, architecture);
                     let shared = shape.short.shared[1].max(SMALL_WARPS * shape.small.shared[1]);
                     assert!(shared <= most, "{shape:?}");

@@ -28,7 +28,7 @@ pub(crate) fn segmented_sort_source(unit: &SortUnit) -> String {
     unit.around(
         &by_architecture(SORT_ARCHITECTURES, |architecture| {
             let SegmentShape { small, short, medium, sort } =
-                segment_shape(unit.key, unit.payload.map(|(size, _)| size), architecture);
+                segment_shape(unit.key, unit.payload, architecture);
             // By all bits, and by some.
             let shared = |group: SegmentGroup| format!("{{{}, {}}}", group.shared[0], group.shared[1]);
             format!(

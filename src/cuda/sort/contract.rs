@@ -9,6 +9,9 @@ constants! {
         /// Threads of `sort_fill`, and the keys that each thread writes.
         FILL_THREADS: u32 = 256;
         FILL_ITEMS: u32 = 16;
+        /// Threads of the kernels in `sort/payload.cuh`, and the items that a warp moves at once.
+        PAYLOAD_THREADS: u32 = 256;
+        PAYLOAD_ITEMS: u32 = 128;
         /// Threads of `bucket_map`.
         SAMPLE_THREADS: u32 = 512;
         /// Threads of `bucket_count`.
@@ -182,6 +185,24 @@ shared! {
     }
 }
 
+shared! {
+    /// The arguments of the kernels in `sort/payload.cuh`.
+    struct PayloadCall {
+        /// The number of items; the most, unless `length` is null, where their number lies then.
+        n: u64 = "u64 n";
+        length: Address = "const u64 *length";
+        items: Address = "const void *items";
+        output: Address = "void *output";
+        /// Words that stand for the items, or the source index of each item of the output.
+        words: Address = "void *words";
+        item_bytes: u32 = "u32 item_bytes";
+        word_bytes: u32 = "u32 word_bytes";
+        /// Bytes that a lane of a gather moves at once: a power of two up to 16 of which the item's size and both
+        /// addresses are multiples.
+        unit: u32 = "u32 unit";
+    }
+}
+
 /// The text of `sort/contract.cuh`.
 #[allow(dead_code, reason = "build.rs writes the header")]
 pub(crate) fn text() -> String {
@@ -198,6 +219,7 @@ pub(crate) fn text() -> String {
         SortPlanFields::<0>::definition(&plans),
         Begin::definition(&[Begin::layout("Begin")]),
         BucketCall::definition(&[BucketCall::layout("BucketCall")]),
+        PayloadCall::definition(&[PayloadCall::layout("PayloadCall")]),
     ];
     header("sort", &definitions)
 }

@@ -53,7 +53,7 @@ impl SortProgram {
     /// | of 1 or 2 bytes, or not whole | 2^40 | passes |
     /// | others | 2^20 | fixed-capacity buckets |
     /// | | 2^22 | fixed-capacity buckets of a large block |
-    /// | of 4 bytes, with a payload of at most 4 bytes | 2^23 | passes |
+    /// | of 4 bytes, with a payload of 4 bytes | 2^23 | passes |
     /// | keys-only | 2^23 | buckets, by a single step if bits or range spread the keys |
     /// | | 3.1 * 10^8 | buckets |
     /// | | 1.1 * 10^9 | buckets of a large block |
@@ -62,7 +62,7 @@ impl SortProgram {
         let (key, counts) = (self.unit.key, self.unit.payload.is_none() && whole);
         let shape = self.shape(machine.architecture);
         let has_large = shape.large_sort_shared() <= machine.shared;
-        let is_short_pair = key == 4 && self.unit.payload.is_some_and(|(size, _)| size <= 4);
+        let is_short_pair = key == 4 && self.unit.payload == Some(4);
         let most_lower = Self::most_lower(machine);
         let holds =
             |block: SortBlock| most_lower.is_some_and(|lower| n <= most_in_buckets(block) << (DIGIT_BITS + lower));
@@ -426,8 +426,8 @@ mod tests {
 
     #[test]
     fn ways_by_length() {
-        let keys = SortProgram::new::<u32, ()>();
-        let pairs = SortProgram::new::<u32, u32>();
+        let keys = SortProgram::of::<u32, ()>();
+        let pairs = SortProgram::of::<u32, u32>();
         let before = |program: &SortProgram, n: usize, bits: Range<u32>, shared: usize| {
             let way = program.plan(n, bits, false, &Machine { shared, ..MACHINE }).way;
             (!matches!(way, Way::OneBlock { .. } | Way::Counts)).then_some(way)
@@ -479,7 +479,7 @@ mod tests {
         };
         assert_eq!([1, 5632, 5633].map(|n| one_block(&keys, n)), [Some(true), Some(true), None]);
         assert_eq!([1, 4096, 4097].map(|n| one_block(&pairs, n)), [Some(false), Some(false), None]);
-        let (halves, bytes) = (SortProgram::new::<u16, u8>(), SortProgram::new::<u8, ()>());
+        let (halves, bytes) = (SortProgram::of::<u16, ()>(), SortProgram::of::<u8, ()>());
         assert_eq!([8192, 8193].map(|n| one_block(&halves, n)), [Some(false), None]);
         assert_eq!([16_384, 16_385].map(|n| one_block(&bytes, n)), [Some(false), None]);
     }
@@ -515,7 +515,7 @@ mod tests {
     /// In-place sorts have an even number of passes, and no array overlaps another.
     #[test]
     fn passes_and_memory() {
-        let pairs = SortProgram::new::<u32, u64>();
+        let pairs = SortProgram::of::<u32, u64>();
         for (bits, in_place, expected) in [
             (0..32, false, 4),
             (0..32, true, 4),
@@ -571,13 +571,13 @@ mod tests {
             .flat_map(|n| [n, n - 1, n + 1])
             .filter(|&n| n > 0);
         for program in [
-            SortProgram::new::<u32, ()>(),
-            SortProgram::new::<u32, u32>(),
-            SortProgram::new::<u32, u64>(),
-            SortProgram::new::<u32, [u64; 2]>(),
-            SortProgram::new::<u64, ()>(),
-            SortProgram::new::<u16, ()>(),
-            SortProgram::new::<u16, u64>(),
+            SortProgram::of::<u32, ()>(),
+            SortProgram::of::<u32, u32>(),
+            SortProgram::of::<u32, u64>(),
+            SortProgram::of::<u64, u64>(),
+            SortProgram::of::<u64, ()>(),
+            SortProgram::of::<u16, ()>(),
+            SortProgram::of::<u16, u64>(),
         ] {
             let bits = 0..8 * program.sizes().0 as u32;
             for missing in [[false, false], [false, true], [true, true]].map(|keys| Missing { keys }) {

@@ -23,8 +23,15 @@ pub(crate) struct SortUnit {
     /// Bytes of a key.
     pub(crate) key: usize,
     pub(crate) kind: KeyKind,
-    /// Bytes and alignment of the payload, if any.
-    pub(crate) payload: Option<(usize, usize)>,
+    /// Bytes of the payload, 4 or 8, if there is one.
+    pub(crate) payload: Option<usize>,
+}
+
+pub(crate) const PAYLOAD_KEY: UnitKey = UnitKey::new("payload");
+
+/// The text of the unit of the kernels that move payloads.
+pub(crate) fn payload_source() -> String {
+    "#include \"sort/payload.cuh\"\n".to_owned()
 }
 
 /// The kernels of `sort/kernels.cuh`.
@@ -86,7 +93,7 @@ impl SortUnit {
         let key = UnitKey::new(primitive).number(self.key).number(mantissa);
         match self.payload {
             None => key,
-            Some((size, align)) => key.number(size).number(align),
+            Some(size) => key.number(size),
         }
     }
 
@@ -123,7 +130,7 @@ impl SortUnit {
         };
         let payload = match payload {
             None => "NoPayload".to_owned(),
-            Some((size, align)) => format!("Payload<{size}, {align}>"),
+            Some(size) => format!("Payload<u{}>", 8 * size),
         };
         let alone = if self.payload.is_none() { "#define KEYS_ONLY\n" } else { "" };
         format!(
@@ -139,7 +146,7 @@ impl SortUnit {
     }
 
     fn shapes(&self, architecture: u32) -> String {
-        let shape = sort_shape(self.key, self.payload.map(|(size, _)| size), architecture);
+        let shape = sort_shape(self.key, self.payload, architecture);
         let block = |name: &str, SortBlock { threads, items, .. }: SortBlock| {
             format!("{name}_THREADS = {threads}, {name}_ITEMS = {items}")
         };
