@@ -389,17 +389,11 @@ fn on_device<K: SortKey, V: Pod>(
         Payload::Indices(to, _) => (0, guarded(to.address(stream))),
     };
     let (length, _counted) = count.as_ref().map(|count| count.device().device_ptr(stream)).unzip();
-    let moves = match sizes {
-        Some(sizes) => PayloadMoves::new(sizes, [keys_in, values_in], values, in_place, length, &submit)?,
-        None => None,
-    };
-    let scratch = match &plan {
-        Plan::Whole(plan) => plan.scratch(Missing { keys: missing }),
-        Plan::BySegment(plan, _) => plan.scratch(missing[0]),
-    };
-    let beside = moves.map_or(0, |moves| moves.scratch());
-    submit.with_memory(workspace, 0, scratch + beside, |_, memory| {
-        let (scratch, beside, home, stream) = (memory, memory + scratch as u64, stream, stream.cu_stream());
+    let moves = sizes.map(|sizes| PayloadMoves::new(sizes, [keys_in, values_in], values, in_place, length, &submit));
+    let moves = moves.transpose()?.flatten();
+    let (of_sort, of_moves) = (plan.scratch(missing), moves.map_or(0, |moves| moves.scratch()));
+    submit.with_memory(workspace, 0, of_sort + of_moves, |_, scratch| {
+        let (beside, home, stream) = (scratch + of_sort as u64, stream, stream.cu_stream());
         // SAFETY: the kernels are the program's, and the plan is for n keys, in place if they are;
         // all arrays have n items on this device, as was checked, and so are the selectors long
         // enough; the guards keep them; written arrays are borrowed exclusively; the scratch memory
@@ -413,11 +407,10 @@ fn on_device<K: SortKey, V: Pod>(
             match &plan {
                 Plan::BySegment(plan, cut) => {
                     let (cut, _selected) = cut.guarded(home);
-                    let keys_out = keys[0];
                     let call = SegmentedSortArguments {
                         descending,
                         keys_in,
-                        keys_out,
+                        keys_out: keys[0],
                         values_in,
                         values,
                         local,
@@ -441,6 +434,16 @@ fn on_device<K: SortKey, V: Pod>(
 enum Plan<'a> {
     Whole(HostPlan),
     BySegment(SegmentedSortPlan, &'a dyn Selectors),
+}
+
+impl Plan<'_> {
+    /// Bytes of scratch memory, a multiple of 256, if the caller lacks these arrays of keys.
+    fn scratch(&self, missing: [bool; 2]) -> usize {
+        match self {
+            Plan::Whole(plan) => plan.scratch(Missing { keys: missing }),
+            Plan::BySegment(plan, _) => plan.scratch(missing[0]),
+        }
+    }
 }
 
 /// The plan for `n` keys, and its kernels, loaded.
