@@ -128,7 +128,7 @@ impl<K: SortKey, S> Sort<K, S> {
 /// | up to 16384 keys | by a block in shared memory, in bins by interpolation | 2 n (b + p) |
 /// | more | partition steps to such segments | n (b + 2 (b + p)) more a step |
 ///
-/// The limit of 16384 keys is 8192 to 13312 for keys of 8 bytes or words of 8. Where a block cannot
+/// The limit of 16384 keys is 8192 to 13312 for keys of 8 bytes, or words of 8 beside keys of 4. Where a block cannot
 /// have the shared memory for so many it is 3584 to 4608, on Turing 2560 to 4608. A step divides a
 /// segment by up to 256, so random keys take one step up to 10^6 keys and two up to 10^8. Skewed
 /// keys take more steps, at most one for each 4 bits.
@@ -264,7 +264,8 @@ impl<K: SortKey, C, S> SegmentedSort<K, C, S> {
         let bits = self.range()?;
         not_too_long(n)?;
         let device = Submit::prepare(NAME, workspace)?;
-        for n in lengths_of_programs(n) {
+        let mut most = 0;
+        for n in lengths_of_programs::<V>(n) {
             let program = SegmentedSortProgram::new::<K, V>(n, S::IS_COUNTED);
             // No segmentation needs more than one whose lengths are unknown.
             let plan = |machine: &Machine| program.plan(n, &bits, &Cut::Heads { address: 0 }, machine);
@@ -272,9 +273,9 @@ impl<K: SortKey, C, S> SegmentedSort<K, C, S> {
             let plan = plan(kernels.machine());
             kernels.require(&plan.kernels())?;
             let beside = prepare_payload::<K, V>(n, &device)?;
-            workspace.reserve(NAME, 0, plan.scratch(no_keys) + beside)?;
+            most = most.max(plan.scratch(no_keys) + beside);
         }
-        Ok(())
+        workspace.reserve(NAME, 0, most).map(|_| ())
     }
 
     /// # Errors

@@ -84,12 +84,12 @@ pub fn sort<K: SortKey>() -> Sort<K> {
 ///   [compared bits](Sort::bits) are.
 ///
 /// # Payload
-/// Plain data of any size from 1 byte on.
+/// Plain data of 1 byte to 16 MiB an item.
 ///
-/// On the device words move with the keys: of p = 4 or 8 bytes, so a payload of these sizes. Another one of less than 8
-/// bytes, or at an address that is not a multiple of its size, becomes such words before the sort, and items again after
-/// it. A longer one is gathered after a sort of its source indices. On the host 1 to 16 bytes move with the keys, and more
-/// are gathered.
+/// On the device words of 4 or 8 bytes move with the keys, so a payload of these sizes. Another one of less than 8
+/// bytes, or at an address that is not a multiple of its size, becomes the shortest such words that hold it before the
+/// sort, and items again after it. A longer one is gathered after a sort of its source indices, which are words of 4
+/// bytes up to 2^32 keys. On the host 1 to 16 bytes move with the keys, and more are gathered.
 ///
 /// # Cost
 /// The algorithm on the device for n keys of b bytes with words of p bytes (0 without a payload) is
@@ -131,7 +131,7 @@ pub fn sort<K: SortKey>() -> Sort<K> {
 ///
 /// | call | scratch bytes |
 /// |---|---|
-/// | `run`, `run_into`, `run_in_place`, the `run_pairs` calls | n (b + p) |
+/// | `run`, `run_into`, `run_in_place`, the `run_pairs` calls; on the host p is the payload's size | n (b + p) |
 /// | the same on the device, for a payload that becomes words | n (b + 3 p), in place n (b + 2 p) |
 /// | the same on the device, for a payload of q bytes that is gathered | n (b + 2 p), in place n (2 b + 2 p + q) |
 /// | the same on the host, for a payload of q > 16 bytes | n (b + 16), in place n (b + 16 + q) |
@@ -143,7 +143,7 @@ pub fn sort<K: SortKey>() -> Sort<K> {
 /// On the device 0.1 to 70 MiB are added, of which one scatter step for 10^5 to 8 · 10^6 keys takes
 /// 3 to 46 MiB. Words add 2 KiB for each tile of 2560 to 8704 keys and, where the keys take one scatter step,
 /// 5 p bytes and more for each key: 84 MiB for 2^22 keys with words of 4 bytes. One block needs no
-/// scratch memory, and a counting sort none of the keys' size.
+/// scratch memory but for what becomes words or is gathered, and a counting sort none of the keys' size.
 ///
 /// # Waiting
 /// On the device every call returns when the work is on the stream, and none waits for it. The
@@ -155,9 +155,9 @@ pub fn sort<K: SortKey>() -> Sort<K> {
 /// |---|---|
 /// | [`Error::Length`] | keys and output, or indices, differ in length |
 /// | [`Error::Size`] | a payload, its output or a second buffer shorter than the keys |
-/// | [`Error::ItemSize`] | a payload of no bytes |
+/// | [`Error::ItemSize`] | a payload of no bytes, or of more than 16 MiB |
 /// | [`Error::Bits`] | bits that keys do not have |
-/// | [`Error::TooLong`] | more keys than the index type counts, or on the device more than 2^40 |
+/// | [`Error::TooLong`] | more keys than the index type counts, or on the device more than 2^40, or 2^56 bytes of payload |
 /// | [`Error::OutOfMemory`] | memory |
 /// | as for a [`Scan`](crate::Scan) | device, context, capture, driver, compiler |
 ///
@@ -284,16 +284,17 @@ impl<K: SortKey, S: AnySite> Sort<K, S> {
     ) -> Result<(), Error> {
         not_too_long(n)?;
         let device = Submit::prepare(NAME, workspace)?;
-        for n in lengths_of_programs(n) {
+        let mut most = 0;
+        for n in lengths_of_programs::<V>(n) {
             let program = SortProgram::new::<K, V>(n).counted(S::IS_COUNTED);
             let up_to = |machine: &Machine| program.kernels_up_to(n, &bits, machine);
             let kernels = program.load(&device, &up_to)?;
             let machine = kernels.machine();
             kernels.require(&up_to(machine))?;
             let beside = prepare_payload::<K, V>(n, &device)?;
-            workspace.reserve(NAME, 0, program.scratch_up_to(n, &bits, missing, machine) + beside)?;
+            most = most.max(program.scratch_up_to(n, &bits, missing, machine) + beside);
         }
-        Ok(())
+        workspace.reserve(NAME, 0, most).map(|_| ())
     }
 
     /// # Errors

@@ -21,8 +21,9 @@ use std::sync::Arc;
 pub(super) const NAME: &str = "sort";
 /// The most bytes of an item that the CPU engine moves with its key.
 const MOST_MOVED: usize = 16;
-/// The most items that one thread of the CPU engine gathers alone.
-const GATHERED_ALONE: usize = 1 << 13;
+/// The most bytes of an item, and on the device of all items. No index of a kernel and no plan overflows.
+const MOST_OF_ITEM: usize = 16 << 20;
+const MOST_OF_ITEMS: usize = 1 << 56;
 
 /// The keys, and their output.
 pub(super) enum Keys<'a, K> {
@@ -154,9 +155,12 @@ pub(super) fn not_too_long(n: usize) -> Result<(), Error> {
 }
 
 /// # Errors
-/// [`Error::ItemSize`] for items without bytes.
+/// [`Error::ItemSize`].
 pub(super) fn movable<V>() -> Result<(), Error> {
-    if size_of::<V>() == 0 { Err(Error::ItemSize { primitive: NAME, size: 0 }) } else { Ok(()) }
+    match size_of::<V>() {
+        1..=MOST_OF_ITEM => Ok(()),
+        size => Err(Error::ItemSize { primitive: NAME, size }),
+    }
 }
 
 /// The segments that are sorted, each by itself.
@@ -304,28 +308,34 @@ fn on_host<K: SortKey, V: Pod + Send + Sync>(
             }
         };
         let gather = |(to, &i): (&mut V, &u64)| *to = from[i as usize];
-        if n <= GATHERED_ALONE {
+        if n <= host::ONE_THREAD_ITEMS {
             to.iter_mut().zip(&sources).for_each(gather);
         } else {
-            to.par_iter_mut().zip(&sources).with_min_len(GATHERED_ALONE).for_each(gather);
+            to.par_iter_mut().zip(&sources).with_min_len(1 << 10).for_each(gather);
         }
     }
     Ok(())
 }
 
-fn sizes_of<K, V>(n: usize) -> PayloadSizes {
-    PayloadSizes { n, key: size_of::<K>(), item: size_of::<V>() }
+/// # Errors
+/// [`Error::TooLong`].
+fn sizes_of<K, V>(n: usize) -> Result<PayloadSizes, Error> {
+    let most = MOST_OF_ITEMS / size_of::<V>().max(1);
+    if n > most {
+        return Err(Error::TooLong { primitive: NAME, n, most });
+    }
+    Ok(PayloadSizes { n, key: size_of::<K>(), item: size_of::<V>() })
 }
 
-/// The lengths whose programs sort up to `n` keys: a payload by 32-bit indices has one of its own.
-pub(super) fn lengths_of_programs(n: usize) -> impl Iterator<Item = usize> {
+/// The lengths whose programs sort up to `n` keys: two if a payload of type `V` is gathered by indices of either size.
+pub(super) fn lengths_of_programs<V>(n: usize) -> impl Iterator<Item = usize> {
     let most = 1 << 32;
-    (n > most).then_some(most).into_iter().chain([n])
+    (size_of::<V>() > 8 && n > most).then_some(most).into_iter().chain([n])
 }
 
 /// Loads the kernel that moves a payload of type `V`, if one may. Returns the bytes of scratch memory for `n` items.
 pub(super) fn prepare_payload<K, V>(n: usize, caller: &dyn Caller) -> Result<usize, Error> {
-    let sizes = sizes_of::<K, V>(n);
+    let sizes = sizes_of::<K, V>(n)?;
     let scratch = if size_of::<V>() == 0 { 0 } else { sizes.most_scratch(align_of::<V>()) };
     if scratch > 0 {
         payload::load(caller)?;
@@ -355,7 +365,7 @@ fn on_device<K: SortKey, V: Pod>(
         return Ok(());
     }
     let device = submit.device();
-    let sizes = matches!(payload, Payload::Array(..)).then_some(sizes_of::<K, V>(n));
+    let sizes = if let Payload::Array(..) = payload { Some(sizes_of::<K, V>(n)?) } else { None };
     let in_place = matches!(keys, Keys::InPlace(..));
     let (kernels, plan) = match segments {
         Segments::Device(cut, program) => planned_by_segment(&submit, &program, cut, n, &bits)?,
@@ -393,7 +403,7 @@ fn on_device<K: SortKey, V: Pod>(
     let moves = moves.transpose()?.flatten();
     let (of_sort, of_moves) = (plan.scratch(missing), moves.map_or(0, |moves| moves.scratch()));
     submit.with_memory(workspace, 0, of_sort + of_moves, |_, scratch| {
-        let (beside, home, stream) = (scratch + of_sort as u64, stream, stream.cu_stream());
+        let (beside, raw) = (scratch + of_sort as u64, stream.cu_stream());
         // SAFETY: the kernels are the program's, and the plan is for n keys, in place if they are;
         // all arrays have n items on this device, as was checked, and so are the selectors long
         // enough; the guards keep them; written arrays are borrowed exclusively; the scratch memory
@@ -401,12 +411,12 @@ fn on_device<K: SortKey, V: Pod>(
         // bound by `begin`.
         unsafe {
             let [keys_in, values_in, values] = match &moves {
-                Some(moves) => moves.before(device, stream, beside)?,
+                Some(moves) => moves.before(device, raw, beside)?,
                 None => [keys_in, values_in, values],
             };
             match &plan {
                 Plan::BySegment(plan, cut) => {
-                    let (cut, _selected) = cut.guarded(home);
+                    let (cut, _selected) = cut.guarded(stream);
                     let call = SegmentedSortArguments {
                         descending,
                         keys_in,
@@ -418,14 +428,14 @@ fn on_device<K: SortKey, V: Pod>(
                         length,
                         scratch,
                     };
-                    call.launch(plan, kernels, device, stream)?;
+                    call.launch(plan, kernels, device, raw)?;
                 }
                 Plan::Whole(plan) => {
                     let call = SortArguments { descending, keys_in, keys, values_in, values, scratch, length };
-                    call.launch(plan, kernels, device, stream)?;
+                    call.launch(plan, kernels, device, raw)?;
                 }
             }
-            moves.map_or(Ok(()), |moves| moves.after(stream, beside))
+            moves.map_or(Ok(()), |moves| moves.after(raw, beside))
         }
     })
 }

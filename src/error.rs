@@ -154,9 +154,11 @@ pub enum Error {
         /// The alignment.
         align: u64,
     },
-    /// Items of plain data have a size that the primitive does not move: a sort moves those of 1 byte and more, others
-    /// those of 1 to 16 bytes.
-    #[error("{primitive}: items of {size} bytes cannot be moved")]
+    /// Items of plain data have a size that the primitive does not move or compare. That of a sort's payload must be 1 byte
+    /// to 16 MiB, any other 1 to 16 bytes.
+    #[error(
+        "{primitive}: items of {size} bytes cannot be moved; their size must be 1 to 16 bytes, of a sort's payload 1 byte to 16 MiB"
+    )]
     ItemSize {
         /// The primitive that was called.
         primitive: &'static str,

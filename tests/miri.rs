@@ -293,6 +293,11 @@ macro_rules! sorts { ($($name:ident $key:ty;)*) => { $(
             sort::<$key>().run_pairs_in_place::<[u8; 3], _, _>(&mut in_place, &mut moved).unwrap();
             assert_eq!(in_place, expected);
             assert_eq!(moved, order.iter().map(|&i| payload[i as usize]).collect::<Vec<_>>());
+            let long = rng.items(n, |bits| [bits, !bits, bits]);
+            let (mut in_place, mut moved) = (keys.clone(), long.clone());
+            sort::<$key>().run_pairs_in_place::<[u64; 3], _, _>(&mut in_place, &mut moved).unwrap();
+            assert_eq!(in_place, expected);
+            assert_eq!(moved, order.iter().map(|&i| long[i as usize]).collect::<Vec<_>>());
             expected.reverse();
             assert_eq!(sort::<$key>().descending().run(&keys).unwrap(), expected);
         });
@@ -325,6 +330,9 @@ fn sort_by_segment() {
         assert_eq!(sorted().indices::<u32, _>(&keys).unwrap(), order);
         assert_eq!(sorted().local_indices::<u64, _>(&keys).unwrap(), local.collect::<Vec<_>>());
         assert_eq!(sorted().run_pairs::<[u8; 3], _, _>(&keys, &payload).unwrap(), (expected.clone(), moved));
+        let long = rng.items(n, |bits| [bits, !bits, bits]);
+        let moved: Vec<[u64; 3]> = order.iter().map(|&i| long[i as usize]).collect();
+        assert_eq!(sorted().run_pairs::<[u64; 3], _, _>(&keys, &long).unwrap(), (expected.clone(), moved));
         let mut in_place = keys.clone();
         sorted().run_in_place(&mut in_place).unwrap();
         assert_eq!(in_place, expected);

@@ -16,7 +16,7 @@ const LONGEST: usize = 8 << 30;
 const FIRST: usize = 1 << 10;
 /// The argument of a process that times its first call, named by the next argument.
 pub(crate) const FIRST_USE: &str = "--first-use";
-/// The first call that sorts `u32` keys with a payload of `u64`, before the logarithm of their number.
+/// The first call that sorts `u32` keys with a payload of 12 bytes, before the logarithm of their number.
 const PAIRS: &str = "pairs_12_";
 
 pub(crate) fn custom(gpu: &Gpu, verdict: &Verdict) {

@@ -260,8 +260,9 @@ impl<'g, T: Sample + SortKey> Sorts<'g, T> {
         let Bench { gpu, workspace, input, output, kept, host, .. } = bench;
         let (stream, bytes) = (gpu.stream.cu_stream(), n * size_of::<T>());
         let value_bytes = if kind == Values::None { 0 } else { of_value * n };
-        let numbers: Vec<u32> = (0..(of_value * n).div_ceil(size_of::<u32>()) as u32).collect();
+        let numbers = || Vec::from_iter(0..(of_value * n).div_ceil(size_of::<u32>()) as u32);
         if kind == Values::Beside {
+            let numbers = numbers();
             told("the values", gpu.stream.memcpy_htod(&numbers, &mut values.slice_mut(..numbers.len())))?;
             gpu.synchronize()?;
         }
@@ -350,6 +351,7 @@ impl<'g, T: Sample + SortKey> Sorts<'g, T> {
                 expected.sort_by(|&a, &b| order(&host[a as usize], &host[b as usize]));
                 let keys: Vec<T> = expected.iter().map(|&i| host[i as usize]).collect();
                 let keys = told("the expected keys", gpu.stream.clone_htod(&keys))?;
+                let numbers = numbers();
                 let items: Vec<&[u8]> = bytemuck::cast_slice(&numbers).chunks(of_value).collect();
                 let expected: Vec<u8> = expected.iter().flat_map(|&i| items[i as usize]).copied().collect();
                 let expected = told("the expected values", gpu.stream.clone_htod(&expected))?;

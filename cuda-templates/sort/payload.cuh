@@ -84,7 +84,7 @@ template <class Move> __device__ inline void each_part(const PayloadCall &call, 
         move(first, n);
 }
 
-// Items that become words have units of up to 4 bytes: they are shorter than 8 bytes, or their addresses no multiples of 8.
+// Items that become words have units of 1, 2 or 4 bytes.
 #if HAS_KERNEL(payload_to_words)
 extern "C" __global__ void __launch_bounds__(PAYLOAD_THREADS) payload_to_words(PayloadCall call) {
     each_part(call, [&](u64 first, u64 n) {

@@ -93,8 +93,8 @@ fn suite<E: Buffers, K: Key, V: Pod + DeviceRepr + Debug + Send + Sync>(engine: 
 #[test]
 fn on_the_host() {
     const MEMORIES: [usize; 4] = [1, 33, 4096, 20_000];
-    suite::<_, u32, u8>(&OnHost, &MEMORIES);
-    suite::<_, i64, u128>(&OnHost, &MEMORIES);
+    suite::<_, u32, u128>(&OnHost, &MEMORIES);
+    suite::<_, i64, u64>(&OnHost, &MEMORIES);
     suite::<_, f16, u8>(&OnHost, &MEMORIES);
 }
 
@@ -104,12 +104,12 @@ const MEMORIES: [usize; 5] = [4096, 5632, 1 << 20, 1 << 22, 3 << 22];
 #[test]
 fn of_words() {
     let engine = or_skip!(OnDevice::new());
-    suite::<_, u32, u8>(&engine, &MEMORIES);
+    suite::<_, u32, u128>(&engine, &MEMORIES);
 }
 #[test]
 fn of_long_words() {
     let engine = or_skip!(OnDevice::new());
-    suite::<_, i64, u128>(&engine, &MEMORIES[..4]);
+    suite::<_, i64, u64>(&engine, &MEMORIES[..4]);
 }
 /// Halves are counted from 2^20 keys on, and take passes before.
 #[test]

@@ -207,7 +207,7 @@ fn with_words_of_bytes_anywhere() {
         let payload = noise::<[u8; 8]>(&mut device.rng, n);
         let sorted = gathered(&keys, &order);
         let moved: Vec<u8> = gathered(&payload, &order).concat();
-        let skips = [device.rng.below(8), device.rng.below(8)];
+        let skips = [1 + device.rng.below(7), device.rng.below(8)];
         let (beside, before) = device.guarded(skips[0], &payload.concat());
         let (mut to, guard) = device.guarded(skips[1], &payload.concat());
         let input = device.stream.clone_htod(&keys).unwrap();

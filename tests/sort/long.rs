@@ -120,7 +120,7 @@ fn wide_by_large_buckets() {
     let near = |x: u64| 0x0123_4567_89ab_cdef ^ (x >> 30 & 0xffff);
     sorts::<u64, u32>("neighbours often", n, true, |x| if x % 2048 == 0 { near(x) } else { x });
     sorts::<i64, u32>("a power law", n, false, power_law(64));
-    sorts::<u32, u128>("a power law", n / 7 * 4, true, power_law(32));
+    sorts::<i64, u64>("a power law", n / 7 * 4, true, power_law(64));
 }
 
 /// The number and the sum of the keys of each upper half: a wrong key would change one of them.

@@ -79,7 +79,7 @@ pub(crate) struct Arrays {
 }
 
 /// Items up to which the calling thread does the whole sort.
-const ONE_THREAD_ITEMS: usize = threshold(1 << 15);
+pub(crate) const ONE_THREAD_ITEMS: usize = threshold(1 << 15);
 /// Bytes of a bucket that is sorted in the cache.
 const IN_CACHE_BYTES: usize = threshold(512 << 10);
 /// Bytes that the choice of a digit's width aims at for a bucket.

@@ -197,8 +197,8 @@ shared! {
         words: Address = "void *words";
         item_bytes: u32 = "u32 item_bytes";
         word_bytes: u32 = "u32 word_bytes";
-        /// Bytes that a lane of a gather moves at once: a power of two up to 16 of which the item's size and both
-        /// addresses are multiples.
+        /// Bytes that a lane moves at once: a power of two of which the item's size and the addresses of items and
+        /// output are multiples, up to 16 in a gather, else up to 4.
         unit: u32 = "u32 unit";
     }
 }

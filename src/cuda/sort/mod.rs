@@ -497,7 +497,7 @@ mod tests {
     #[test]
     fn every_kernel_that_reads_its_length_compiles() {
         let of = |key, payload| SortUnit { key, kind: KeyKind::Unsigned, payload };
-        let units = [of(1, None), of(2, None), of(4, None), of(4, Some(4))];
+        let units = [of(1, None), of(2, None), of(4, None), of(4, Some(4)), of(8, Some(8))];
         library::compile_all(
             units.map(|unit| (75, format!("{unit:?}"), with_length(&unit.source()))).into_iter().collect(),
         );

@@ -21,11 +21,11 @@ const MOST_BLOCKS: usize = 1 << 16;
 const TILE: usize = (PAYLOAD_THREADS / 32 * PAYLOAD_ITEMS) as usize;
 
 /// The type that identifies these kernels in the table of loaded kernels.
-enum Items {}
+enum PayloadKernels {}
 
 /// The kernels that move items before and after a sort. Loads them unless they are loaded.
 pub(crate) fn load(caller: &dyn Caller) -> Result<&'static Kernels, Error> {
-    library::load(TypeId::of::<Items>(), "payload", caller, &KERNELS, &|| Program {
+    library::load(TypeId::of::<PayloadKernels>(), "payload", caller, &KERNELS, &|| Program {
         name: "payload".to_owned(),
         source: payload_source(),
         built_in: const { library::built_in(PAYLOAD_KEY) },
@@ -53,9 +53,9 @@ macro_rules! with_word {
 }
 pub(crate) use with_word;
 
-/// What is done to the items besides the sort.
+/// What happens to items that the sort alone does not move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum Moved {
     /// The sort moves words that they become.
     AsWords,
     /// The sort moves source indices.
@@ -66,8 +66,9 @@ enum Way {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PayloadSizes {
     pub(crate) n: usize,
-    /// Bytes of a key, and of an item of the payload: at least 1.
+    /// Bytes of a key.
     pub(crate) key: usize,
+    /// Bytes of an item of the payload, at least 1.
     pub(crate) item: usize,
 }
 
@@ -83,11 +84,11 @@ impl PayloadSizes {
     }
 
     /// `None` if the sort alone moves the items.
-    fn way(&self, are_aligned: bool) -> Option<Way> {
+    fn way(&self, are_aligned: bool) -> Option<Moved> {
         match self.item {
             4 | 8 if are_aligned => None,
-            ..=8 => Some(Way::AsWords),
-            _ => Some(Way::ByIndices),
+            ..=8 => Some(Moved::AsWords),
+            _ => Some(Moved::ByIndices),
         }
     }
 
@@ -99,12 +100,12 @@ impl PayloadSizes {
 
     /// The offsets of the arrays in scratch memory, and its bytes: the words that the sort reads and writes,
     /// and in place copies of keys and items for a gather.
-    fn layout(&self, way: Way, in_place: bool) -> ([usize; 4], usize) {
+    fn layout(&self, way: Moved, in_place: bool) -> ([usize; 4], usize) {
         let each = match (way, in_place) {
-            (Way::AsWords, false) => [self.word(), self.word(), 0, 0],
-            (Way::AsWords, true) => [self.word(), 0, 0, 0],
-            (Way::ByIndices, false) => [0, self.word(), 0, 0],
-            (Way::ByIndices, true) => [0, self.word(), self.key, self.item],
+            (Moved::AsWords, false) => [self.word(), self.word(), 0, 0],
+            (Moved::AsWords, true) => [self.word(), 0, 0, 0],
+            (Moved::ByIndices, false) => [0, self.word(), 0, 0],
+            (Moved::ByIndices, true) => [0, self.word(), self.key, self.item],
         };
         let mut bytes = 0;
         let offsets = each.map(|each| {
@@ -121,7 +122,7 @@ impl PayloadSizes {
 pub(crate) struct PayloadMoves {
     kernels: &'static Kernels,
     sizes: PayloadSizes,
-    way: Way,
+    way: Moved,
     keys: CUdeviceptr,
     /// The items, and their output. In place it is the same array.
     from: CUdeviceptr,
@@ -170,13 +171,13 @@ impl PayloadMoves {
         let [words_in, words_out, keys, items] = self.arrays(scratch);
         let PayloadSizes { n, key, item } = self.sizes;
         match (self.way, self.in_place) {
-            (Way::AsWords, _) => {
+            (Moved::AsWords, _) => {
                 // SAFETY: the caller's.
                 unsafe { self.launch(TO_WORDS, stream, self.from, words_in)? };
                 Ok([self.keys, words_in, words_out])
             }
-            (Way::ByIndices, false) => Ok([self.keys, 0, words_out]),
-            (Way::ByIndices, true) => {
+            (Moved::ByIndices, false) => Ok([self.keys, 0, words_out]),
+            (Moved::ByIndices, true) => {
                 for (from, to, each) in [(self.keys, keys, key), (self.from, items, item)] {
                     // SAFETY: both have n items; the caller vouches for them.
                     let copied = unsafe { sys::cuMemcpyDtoDAsync_v2(to, from, n * each, stream) };
@@ -196,9 +197,9 @@ impl PayloadMoves {
         // SAFETY: the caller's.
         unsafe {
             match (self.way, self.in_place) {
-                (Way::AsWords, _) => self.launch(FROM_WORDS, stream, 0, words),
-                (Way::ByIndices, false) => self.launch(GATHER, stream, self.from, words),
-                (Way::ByIndices, true) => self.launch(GATHER, stream, copy, words),
+                (Moved::AsWords, _) => self.launch(FROM_WORDS, stream, 0, words),
+                (Moved::ByIndices, false) => self.launch(GATHER, stream, self.from, words),
+                (Moved::ByIndices, true) => self.launch(GATHER, stream, copy, words),
             }
         }
     }
@@ -206,7 +207,7 @@ impl PayloadMoves {
     /// The arrays of `layout`. In place the words that the sort reads are those that it writes.
     fn arrays(&self, scratch: CUdeviceptr) -> [CUdeviceptr; 4] {
         let mut arrays = self.sizes.layout(self.way, self.in_place).0.map(|offset| scratch + offset as u64);
-        if (self.way, self.in_place) == (Way::AsWords, true) {
+        if (self.way, self.in_place) == (Moved::AsWords, true) {
             arrays[1] = arrays[0];
         }
         arrays
@@ -220,6 +221,7 @@ impl PayloadMoves {
         words: CUdeviceptr,
     ) -> Result<(), Error> {
         let PayloadSizes { n, item, .. } = self.sizes;
+        let most_unit = if kernel == GATHER { 16 } else { 4 };
         let call = PayloadCall {
             n: n as u64,
             length: self.length.unwrap_or(0),
@@ -228,7 +230,7 @@ impl PayloadMoves {
             words,
             item_bytes: item as u32,
             word_bytes: self.sizes.word() as u32,
-            unit: 1 << (items | self.to | item as u64 | 16).trailing_zeros(),
+            unit: 1 << (items | self.to | item as u64 | most_unit).trailing_zeros(),
         };
         let blocks = n.div_ceil(TILE).min(MOST_BLOCKS) as u32;
         // SAFETY: the argument is the kernel's in sort/payload.cuh; the caller vouches for the rest.
@@ -282,9 +284,9 @@ mod tests {
         let sizes = |item| PayloadSizes { n, key, item };
         let most = [(4, 4), (8, 8), (4, 1), (8, 4), (12, 4)].map(|(item, align)| sizes(item).most_scratch(align));
         assert_eq!(most, [0, 0, 2 * 4096, 2 * 8192, 4096 + 8192 + 12_032]);
-        let (at, bytes) = sizes(3).layout(Way::AsWords, false);
+        let (at, bytes) = sizes(3).layout(Moved::AsWords, false);
         assert!(at[1] >= at[0] + 4 * n && bytes >= at[1] + 4 * n);
-        let (at, bytes) = sizes(12).layout(Way::ByIndices, true);
+        let (at, bytes) = sizes(12).layout(Moved::ByIndices, true);
         assert!(at[2] >= at[1] + 4 * n && at[3] >= at[2] + key * n && bytes >= at[3] + 12 * n);
     }
 }

@@ -94,7 +94,7 @@ pub(crate) fn sort_shape(key: usize, payload: Option<usize>, architecture: u32) 
     let in_one = match widest {
         1 => 32,
         2 => 16,
-        _ => (64 / widest).min(8),
+        _ => 8,
     };
     SortShape {
         key,
