@@ -329,7 +329,7 @@ fn sizes_of<K, V>(n: usize) -> Result<PayloadSizes, Error> {
 
 /// The lengths whose programs sort up to `n` keys: two if a payload of type `V` is gathered by indices of either size.
 pub(super) fn lengths_of_programs<V>(n: usize) -> impl Iterator<Item = usize> {
-    let most = 1 << 32;
+    let most = payload::MOST_BY_32_BITS;
     (size_of::<V>() > 8 && n > most).then_some(most).into_iter().chain([n])
 }
 
@@ -484,4 +484,31 @@ fn planned_by_segment<'a>(
     let plan = plan(kernels.machine());
     submit.require(kernels, &plan.kernels())?;
     Ok((kernels, Plan::BySegment(plan, cut)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Payloads at and beyond the limits. No array of so many bytes is needed to ask.
+    #[test]
+    fn sizes_of_payloads() {
+        type MiB = [[u64; 1 << 10]; 128];
+        assert!(movable::<u8>().is_ok() && movable::<[u8; 17]>().is_ok() && movable::<[MiB; 16]>().is_ok());
+        for (refused, bytes) in [(movable::<()>(), 0), (movable::<[MiB; 17]>(), 17 << 20)] {
+            assert!(matches!(refused, Err(Error::ItemSize { primitive: NAME, size }) if size == bytes), "{refused:?}");
+        }
+        assert!(sizes_of::<u32, MiB>(1 << 36).is_ok());
+        let refused = sizes_of::<u32, MiB>((1 << 36) + 1);
+        assert!(matches!(refused, Err(Error::TooLong { most: 0x10_0000_0000, .. })), "{refused:?}");
+    }
+
+    #[test]
+    fn programs_of_more_keys_than_32_bits_count() {
+        let all = |lengths: &mut dyn Iterator<Item = usize>| lengths.collect::<Vec<_>>();
+        let (most, more) = (1 << 32, (1 << 32) + 1);
+        assert_eq!(all(&mut lengths_of_programs::<[u8; 9]>(most)), [most]);
+        assert_eq!(all(&mut lengths_of_programs::<[u8; 9]>(more)), [most, more]);
+        assert_eq!(all(&mut lengths_of_programs::<u64>(more)), [more]);
+    }
 }

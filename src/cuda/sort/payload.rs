@@ -32,6 +32,9 @@ pub(crate) fn load(caller: &dyn Caller) -> Result<&'static Kernels, Error> {
     })
 }
 
+/// The most items that 32-bit source indices count.
+pub(crate) const MOST_BY_32_BITS: usize = 1 << 32;
+
 /// Evaluates `$program` for the type `$word` of the words that a sort of `$n` keys moves for a payload of type
 /// `$payload`. The program's kernels for other words are not referred to.
 macro_rules! with_word {
@@ -42,7 +45,7 @@ macro_rules! with_word {
         } else if const { size_of::<$payload>() <= 4 } {
             type $word = u32;
             $program
-        } else if const { size_of::<$payload>() <= 8 } || $n > 1 << 32 {
+        } else if const { size_of::<$payload>() <= 8 } || $n > $crate::cuda::sort::payload::MOST_BY_32_BITS {
             type $word = u64;
             $program
         } else {
@@ -75,7 +78,7 @@ pub(crate) struct PayloadSizes {
 impl PayloadSizes {
     /// The size of the word of `with_word`.
     fn word(&self) -> usize {
-        if self.item > 4 && (self.item <= 8 || self.n > 1 << 32) { 8 } else { 4 }
+        if self.item > 4 && (self.item <= 8 || self.n > MOST_BY_32_BITS) { 8 } else { 4 }
     }
 
     /// Whether the sort moves source indices. It then reads the keys from one array and writes another.
@@ -84,7 +87,7 @@ impl PayloadSizes {
     }
 
     /// `None` if the sort alone moves the items.
-    fn way(&self, are_aligned: bool) -> Option<Moved> {
+    fn moved(&self, are_aligned: bool) -> Option<Moved> {
         match self.item {
             4 | 8 if are_aligned => None,
             ..=8 => Some(Moved::AsWords),
@@ -94,14 +97,14 @@ impl PayloadSizes {
 
     /// The most scratch memory for items with this alignment, in bytes. Without any the sort alone moves them.
     pub(crate) fn most_scratch(&self, align: usize) -> usize {
-        let in_either = |way| [false, true].map(|in_place| self.layout(way, in_place).1);
-        self.way(align == self.item).map_or(0, |way| in_either(way).into_iter().fold(0, usize::max))
+        let in_either = |moved| [false, true].map(|in_place| self.layout(moved, in_place).1);
+        self.moved(align == self.item).map_or(0, |moved| in_either(moved).into_iter().fold(0, usize::max))
     }
 
     /// The offsets of the arrays in scratch memory, and its bytes: the words that the sort reads and writes,
     /// and in place copies of keys and items for a gather.
-    fn layout(&self, way: Moved, in_place: bool) -> ([usize; 4], usize) {
-        let each = match (way, in_place) {
+    fn layout(&self, moved: Moved, in_place: bool) -> ([usize; 4], usize) {
+        let each = match (moved, in_place) {
             (Moved::AsWords, false) => [self.word(), self.word(), 0, 0],
             (Moved::AsWords, true) => [self.word(), 0, 0, 0],
             (Moved::ByIndices, false) => [0, self.word(), 0, 0],
@@ -122,7 +125,7 @@ impl PayloadSizes {
 pub(crate) struct PayloadMoves {
     kernels: &'static Kernels,
     sizes: PayloadSizes,
-    way: Moved,
+    moved: Moved,
     keys: CUdeviceptr,
     /// The items, and their output. In place it is the same array.
     from: CUdeviceptr,
@@ -145,14 +148,14 @@ impl PayloadMoves {
         length: Option<CUdeviceptr>,
         caller: &dyn Caller,
     ) -> Result<Option<PayloadMoves>, Error> {
-        let Some(way) = sizes.way((from | to).is_multiple_of(sizes.item as u64)) else { return Ok(None) };
+        let Some(moved) = sizes.moved((from | to).is_multiple_of(sizes.item as u64)) else { return Ok(None) };
         let kernels = load(caller)?;
-        Ok(Some(PayloadMoves { kernels, sizes, way, keys, from, to, in_place, length }))
+        Ok(Some(PayloadMoves { kernels, sizes, moved, keys, from, to, in_place, length }))
     }
 
     /// Bytes of scratch memory.
     pub(crate) fn scratch(&self) -> usize {
-        self.sizes.layout(self.way, self.in_place).1
+        self.sizes.layout(self.moved, self.in_place).1
     }
 
     /// Launches what comes before the sort. Returns the arrays for the sort: its input of keys, and the input and
@@ -170,7 +173,7 @@ impl PayloadMoves {
     ) -> Result<[CUdeviceptr; 3], Error> {
         let [words_in, words_out, keys, items] = self.arrays(scratch);
         let PayloadSizes { n, key, item } = self.sizes;
-        match (self.way, self.in_place) {
+        match (self.moved, self.in_place) {
             (Moved::AsWords, _) => {
                 // SAFETY: the caller's.
                 unsafe { self.launch(TO_WORDS, stream, self.from, words_in)? };
@@ -196,7 +199,7 @@ impl PayloadMoves {
         let [_, words, _, copy] = self.arrays(scratch);
         // SAFETY: the caller's.
         unsafe {
-            match (self.way, self.in_place) {
+            match (self.moved, self.in_place) {
                 (Moved::AsWords, _) => self.launch(FROM_WORDS, stream, 0, words),
                 (Moved::ByIndices, false) => self.launch(GATHER, stream, self.from, words),
                 (Moved::ByIndices, true) => self.launch(GATHER, stream, copy, words),
@@ -206,8 +209,8 @@ impl PayloadMoves {
 
     /// The arrays of `layout`. In place the words that the sort reads are those that it writes.
     fn arrays(&self, scratch: CUdeviceptr) -> [CUdeviceptr; 4] {
-        let mut arrays = self.sizes.layout(self.way, self.in_place).0.map(|offset| scratch + offset as u64);
-        if (self.way, self.in_place) == (Moved::AsWords, true) {
+        let mut arrays = self.sizes.layout(self.moved, self.in_place).0.map(|offset| scratch + offset as u64);
+        if (self.moved, self.in_place) == (Moved::AsWords, true) {
             arrays[1] = arrays[0];
         }
         arrays
