@@ -1,11 +1,12 @@
 // Segments that some lanes, a warp or a block take whole: which ones a block takes.
 //
-// Blocks take segments in order, so what the grid reads at one time lies together. Rows, and inputs without pieces,
+// Blocks take segments in order, so what the grid reads at one time lies together. Inputs without pieces
 // need no flags, no search and no ticket, so their time is that of going over the items.
 //
 // By offsets a segment may be longer than others. One that is *wide*, too long for its warps, is taken by all warps
-// of its block. One that is *long*, longer than a piece of the input, is left to blocks of their own, one a piece.
-// Such a block searches the segments of the piece's first and last item: a long segment has one of them.
+// of its block. One that is *long* is left to blocks of their own, one for each piece of the input, which is not longer.
+// Such a block searches the segments of the piece's first and last item: a long segment has one of them, if it has any
+// item of the piece. Of rows all are long, or none.
 #pragma once
 #include "segmented/chunk.cuh"
 #include "segmented/heads.cuh"
@@ -18,7 +19,7 @@ struct Segment {
     __device__ Position count() const { return begin < end ? end - begin : 0; } // offsets may be in no order
 };
 
-// OUTSIDE: whether the items before the first offset and behind the last one are segments too.
+// OUTSIDE: whether the items before the first offset and behind the last one are segments too, as in a scan.
 template <class Operator, u32 CHUNK, bool OUTSIDE> struct Each : WarpChunk<Operator, CHUNK> {
     typedef WarpChunk<Operator, CHUNK> Chunk;
     using Chunk::lane, Chunk::OWN, Chunk::warp;
@@ -56,16 +57,17 @@ template <class Operator, u32 CHUNK, bool OUTSIDE> struct Each : WarpChunk<Opera
     template <class TakePiece, class Take, class TakeWide>
     __device__ void run(const TakePiece &take_piece, const Take &take, const TakeWide &take_wide) const {
         u32 block = blockIdx.x, parts = by.parts;
-        bool has_pieces = kind_of(cut) != ROWS && by.pieces > 0;
+        // A scan of long rows goes over tiles.
+        bool has_pieces = (kind_of(cut) != ROWS || !OUTSIDE) && by.pieces > 0;
         if (has_pieces) {
             // Pieces come between the other blocks, as a piece without a long segment only waits for its search.
             u32 piece = block >> by.piece_shift, is_between = block & ((1 << by.piece_shift) - 1);
-            if (!is_between && piece < by.pieces) return take_piece(piece);
+            if (kind_of(cut) == ROWS || (!is_between && piece < by.pieces)) return take_piece(piece);
             block -= min(piece + 1, by.pieces);
         }
         Segment of = segment(lowest() + Position(block) * by.of_block + divided(warp));
         Position count = of.count();
-        if (has_pieces && count > by.piece) of.number = Segment::NONE, count = 0;
+        if (has_pieces && count > by.longest) of.number = Segment::NONE, count = 0;
         bool is_wide = kind_of(cut) != ROWS && parts < warps() && count > by.wide;
         take(of, is_wide ? 0 : u32(count), is_wide);
         if (kind_of(cut) == ROWS || parts == warps() || !__syncthreads_or(is_wide)) return;
@@ -93,7 +95,7 @@ template <class Operator, u32 CHUNK, bool OUTSIDE> struct Each : WarpChunk<Opera
             Segment of = {Segment::NONE, 0, 0};
             if (first < end) of = segment(Position(offsets_before(cut, u64(item) + 1, n, lane)));
             bool has_item = of.begin <= item && item < of.end; // not so by offsets in no order
-            if (!has_item || of.count() <= by.piece) of.number = Segment::NONE;
+            if (!has_item || of.count() <= by.longest) of.number = Segment::NONE;
             if (lane == 0) shared.segment[warp] = of;
         }
         __syncthreads();

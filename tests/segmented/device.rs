@@ -271,6 +271,12 @@ fn rows_of_a_block() {
                 }
             }
         }
+        // Rows that pieces cut: of a reduction up to 16 MiB.
+        let most = (16 << 20) / size_of::<T>();
+        for (rows, columns) in [(1, most), (1, most + 1), (2, most / 2), (3, most / 3), (5, most / 20 + rng.below(999))]
+        {
+            check(&mut rng, rows, columns);
+        }
     }
     let mut engine = or_skip!(OnDevice::new());
     walk_sizes!(engine);
@@ -321,9 +327,10 @@ fn segments_of_a_block() {
             let x: Vec<T> = data(&mut rng, Draw::exact_for::<Op, T>(), n);
             let is_scanned = n <= most_scanned + 1;
             // As in src/cuda/segmented/tuning.rs.
-            let of_reduction = n.div_ceil(64).clamp(items(32 * KIB), items(64 * KIB)).next_multiple_of(128);
+            let of_reduction = n.div_ceil(64).clamp(items(16 * KIB), items(64 * KIB)).next_multiple_of(128);
             let of_scan = items(if size_of::<T>() == 32 { 24 * KIB } else { 32 * KIB }) / 128 * 128;
-            for piece in if is_scanned { vec![of_reduction, of_scan] } else { vec![of_reduction] } {
+            // The last two begin to be long: in a scan and where segments are short, and where they have blocks.
+            for piece in [of_reduction, of_scan, items(128 * KIB)] {
                 for (k, in_turn) in in_turn(size_of::<T>(), n, piece).into_iter().enumerate() {
                     let kind = [Kind::Offsets32, Kind::Offsets64][rng.below(2)];
                     // Items before the first segment, and some behind the last one.

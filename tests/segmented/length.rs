@@ -303,7 +303,7 @@ fn few_items_of_a_long_memory() {
         room.assert_holds(&engine.get(&output), &runs, &("runs", what));
         one.assert_holds(&engine.get(&count), &[runs.len() as u64], &("runs", what));
 
-        // A warp takes rows of 1000 whole. Tiles and stretches cut those of 100 003.
+        // A warp takes rows of 1000 whole. Tiles and pieces cut those of 100 003.
         for columns in [1000, 100_003] {
             let rows = Segments::rows(most / columns, columns);
             let n = n.min(rows.n);

@@ -81,7 +81,7 @@ fn variance() {
     same_bits::<Variance, Moments<f32>>(|x| Moments::of(x as f32));
 }
 
-/// Rows that lanes, warps and blocks take whole, short inputs, pieces of a long segment, and runs.
+/// Rows that lanes, warps and blocks take whole, and that pieces cut, short inputs, pieces of a long segment, and runs.
 #[test]
 fn rows_pieces_and_runs() {
     let mut rng = Rng::new();
@@ -95,7 +95,7 @@ fn rows_pieces_and_runs() {
         macro_rules! all {
             ($input:expr, $offsets:expr, $keys:expr, |$builder:ident| $sited:expr, $get:expr) => {{
                 let mut results: Vec<Vec<f32>> = Vec::new();
-                for columns in [7, 100, 3000, 20_000] {
+                for columns in [7, 100, 3000, 20_000, 50_000] {
                     let rows = $input(n / columns * columns);
                     let $builder = scan::<Sum, f32>().rows(columns);
                     results.push($get($sited.run(&rows).unwrap()));

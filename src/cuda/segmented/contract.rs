@@ -61,8 +61,10 @@ shared! {
         wide: u32 = "u32 wide";
         /// Pieces of the input, a block each, which take the segments longer than one. None if no segment can be.
         pieces: u32 = "u32 pieces";
-        /// Items of a piece. A segment with more is long.
+        /// Items of a piece.
         piece: u32 = "u32 piece";
+        /// More items than this, at least a piece, make a segment long.
+        longest: u32 = "u32 longest";
         /// Of 2 to this power blocks the first one has a piece, while there are any.
         piece_shift: u32 = "u32 piece_shift";
     }

@@ -74,33 +74,49 @@ const KIB: usize = 1 << 10;
 /// The longest mean, in bytes, of fewer than 64 segments and of more. NVIDIA H200, 2026-11-27.
 const MOST_TO_FOLD: [usize; 2] = [128 * KIB, 256 * KIB];
 const MOST_TO_SCAN: [usize; 2] = [32 * KIB, 64 * KIB];
-/// By offsets: the most bytes of all items. NVIDIA H200, 2026-11-29.
+/// The most bytes of all items, by offsets and in longer rows. NVIDIA H200, 2026-11-29.
 const MOST_FOLDED: usize = 16 << 20;
 const MOST_SCANNED: usize = 4 << 20;
 /// More bytes for each of its warps make a segment wide: all warps of the block take it.
 const OF_WIDE_WARP: usize = 16 * KIB;
-/// Bytes of all items up to which no segment is long.
+/// Bytes of all items by offsets up to which no segment is long, but for one of more than 128 KiB.
 const WITHOUT_PIECES: usize = 256 * KIB;
-/// The least and the most bytes of a piece; of a scan always the least, or what a block holds at once if that is less.
-const OF_PIECE: [usize; 2] = [32 * KIB, 64 * KIB];
+/// Up to so many bytes no segment is long.
+const LEAST_OF_LONG: usize = 32 * KIB;
+/// The least bytes of a piece of a reduction, and the most by offsets, where each piece searches, and in rows.
+///
+/// NVIDIA H200, 2026-11-30.
+const LEAST_OF_PIECE: usize = 16 * KIB;
+const MOST_OF_PIECE: usize = 64 * KIB;
+const MOST_OF_PIECE_IN_ROWS: usize = 32 * KIB;
+/// Bytes of a piece of a scan, or what a block holds at once if that is less.
+const OF_SCANNED_PIECE: usize = 32 * KIB;
 /// A piece has a multiple of so many elements, so that it begins a line.
 const IN_LINE: usize = 128;
 /// Pieces of a reduction while they have a length between these. Each takes a ticket, one after the other.
 const PIECES: usize = 64;
-/// The most pieces of a reduction.
-const MOST_FOLDED_PIECES: u32 = 256;
+
+/// Elements of `size` bytes in a piece of a reduction of `n`, of up to `most` bytes.
+fn folded_piece(n: usize, size: usize, most: usize) -> usize {
+    n.div_ceil(PIECES).clamp(LEAST_OF_PIECE / size, most / size).next_multiple_of(IN_LINE)
+}
 
 /// A bound on the pieces of a reduction of up to `n` elements of `size` bytes: the plan allots as many shares.
 pub(crate) fn most_pieces(n: usize, size: usize) -> usize {
     match n.saturating_mul(size) {
-        0..=WITHOUT_PIECES => 0,
-        bytes => bytes.div_ceil(OF_PIECE[0]).min(MOST_FOLDED_PIECES as usize),
+        bytes if bytes <= MOST_TO_FOLD[0] => 0,
+        bytes => bytes.div_ceil(LEAST_OF_PIECE).min(MOST_FOLDED.div_ceil(MOST_OF_PIECE_IN_ROWS)),
     }
 }
 
 /// The same of a scan.
 pub(crate) const fn most_scanned_pieces(n: usize, size: usize) -> usize {
-    if n.saturating_mul(size) <= WITHOUT_PIECES { 0 } else { MOST_SCANNED_PIECES as usize }
+    if has_pieces(n, size) { MOST_SCANNED_PIECES as usize } else { 0 }
+}
+
+/// Whether `n` elements of `size` bytes by offsets are cut into pieces.
+const fn has_pieces(n: usize, size: usize) -> bool {
+    n.saturating_mul(size) > WITHOUT_PIECES
 }
 
 impl EachShares {
@@ -116,6 +132,7 @@ impl EachShares {
             wide: u32::MAX,
             pieces: 0,
             piece: u32::MAX,
+            longest: u32::MAX,
             piece_shift: 0,
         }
     }
@@ -124,7 +141,17 @@ impl EachShares {
 impl EachGrid {
     /// The launch of a reduction for so many rows of `columns` elements of `size` bytes, if the kernel takes them.
     pub(crate) fn rows(rows: usize, columns: usize, size: usize) -> Option<EachGrid> {
-        EachGrid::of_rows(rows, columns, size, 1, MOST_TO_FOLD)
+        EachGrid::of_rows(rows, columns, size, 1, MOST_TO_FOLD).or_else(|| EachGrid::long_rows(rows, columns, size))
+    }
+
+    /// The launch of a reduction for longer rows: each piece has a block, and no other block has a row.
+    fn long_rows(rows: usize, columns: usize, size: usize) -> Option<EachGrid> {
+        let n = rows.saturating_mul(columns);
+        if columns.saturating_mul(size) <= MOST_TO_FOLD[0] || n.saturating_mul(size) > MOST_FOLDED || n == 0 {
+            return None;
+        }
+        let (piece, shares) = (folded_piece(n, size, MOST_OF_PIECE_IN_ROWS), EachShares::of_parts(EACH_WARPS));
+        Some(EachGrid { blocks: 0, warps: EACH_WARPS, shares }.with_pieces(n, piece, piece))
     }
 
     /// The launch of a scan for such rows. It goes over shared memory three times, a reduction once, so a row of eight
@@ -182,13 +209,15 @@ impl EachGrid {
     /// The launch of a reduction for so many segments by offsets of `n` elements of `size` bytes, if the kernel takes
     /// them.
     pub(crate) fn offsets(segments: usize, n: usize, size: usize) -> Option<EachGrid> {
-        let piece = n.div_ceil(PIECES).clamp(OF_PIECE[0] / size, OF_PIECE[1] / size).next_multiple_of(IN_LINE);
-        EachGrid::of_offsets(segments, n, size, MOST_FOLDED, MOST_TO_FOLD)?.with_pieces(
-            n,
-            size,
-            piece,
-            MOST_FOLDED_PIECES,
-        )
+        let mean = n.saturating_mul(size).div_ceil(segments.max(1));
+        if !has_pieces(n, size) && mean <= MOST_TO_FOLD[0] {
+            return EachGrid::of_offsets(segments, n, size, MOST_FOLDED, MOST_TO_FOLD);
+        }
+        let grid = EachGrid::of_offsets(segments, n, size, MOST_FOLDED, [usize::MAX; 2])?;
+        let piece = folded_piece(n, size, MOST_OF_PIECE);
+        // A block with several segments would take long ones one after the other.
+        let longest = (grid.shares.wide as usize).max(piece).max(LEAST_OF_LONG / size);
+        Some(grid.with_pieces(n, piece, longest))
     }
 
     /// The launch of a scan for such segments. The items before the first offset and behind the last one are two more.
@@ -201,8 +230,11 @@ impl EachGrid {
         let wide = if parts > 1 { of_round(parts) } else { grid.shares.wide };
         let mut grid = EachGrid::of_parts(segments + 2, parts as usize);
         grid.shares.wide = wide;
-        let piece = (OF_PIECE[0] / size).min(of_round(EACH_WARPS) as usize) / IN_LINE * IN_LINE;
-        grid.with_pieces(n, size, piece, MOST_SCANNED_PIECES)
+        if !has_pieces(n, size) {
+            return Some(grid);
+        }
+        let piece = (OF_SCANNED_PIECE / size).min(of_round(EACH_WARPS) as usize) / IN_LINE * IN_LINE;
+        (n.div_ceil(piece) <= MOST_SCANNED_PIECES as usize).then(|| grid.with_pieces(n, piece, piece))
     }
 
     /// The launch without pieces.
@@ -216,15 +248,13 @@ impl EachGrid {
         Some(grid)
     }
 
-    /// The same with pieces of `piece` elements, if an input of `n` is long enough. None for more than `most`.
-    fn with_pieces(mut self, n: usize, size: usize, piece: usize, most: u32) -> Option<EachGrid> {
-        if n.saturating_mul(size) > WITHOUT_PIECES {
-            let pieces = n.div_ceil(piece) as u32;
-            self.blocks += pieces;
-            let piece_shift = (self.blocks / pieces).ilog2();
-            self.shares = EachShares { pieces, piece: piece as u32, piece_shift, ..self.shares };
-        }
-        (self.shares.pieces <= most).then_some(self)
+    /// The same with blocks for pieces of `piece` elements, which take the segments of more than `longest`.
+    fn with_pieces(self, n: usize, piece: usize, longest: usize) -> EachGrid {
+        let pieces = n.div_ceil(piece) as u32;
+        let blocks = self.blocks + pieces;
+        let piece_shift = (blocks / pieces).ilog2();
+        let shares = EachShares { pieces, piece: piece as u32, longest: longest as u32, piece_shift, ..self.shares };
+        EachGrid { blocks, shares, ..self }
     }
 
     /// The launch for so many segments that have `bytes` on average, at most the first of `most` if they are fewer
@@ -263,8 +293,8 @@ mod tests {
     #[test]
     fn rows() {
         let of = |rows, columns, size| {
-            let EachGrid { blocks, warps, shares } = EachGrid::rows(rows, columns, size)?;
-            assert_eq!(shares.pieces, 0, "a row's length is known");
+            let grid = EachGrid::rows(rows, columns, size).filter(|grid| grid.shares.pieces == 0);
+            let EachGrid { blocks, warps, shares } = grid?;
             Some([blocks, warps, shares.parts, shares.lanes, shares.of_warp])
         };
         assert_eq!(of(9, 513, 4), Some([3, 8, 2, 0, 0]), "2 KiB and an element");
@@ -309,16 +339,37 @@ mod tests {
     }
 
     #[test]
+    fn long_rows() {
+        let pieces = |rows, columns, size| {
+            let EachGrid { blocks, warps: 8, shares } = EachGrid::rows(rows, columns, size)? else { panic!("8 warps") };
+            assert!(blocks == shares.pieces && shares.piece_shift == 0, "pieces alone");
+            assert!(shares.piece == shares.longest && (shares.piece as usize) < columns, "each row is long");
+            assert!(blocks as usize <= most_pieces(rows * columns, size));
+            Some([blocks, shares.piece])
+        };
+        assert_eq!(pieces(1, (32 << 10) + 1, 4), Some([9, 4096]), "of 16 KiB");
+        assert_eq!([pieces(4, 1 << 18, 4), pieces(1, 1 << 22, 4)], [Some([128, 8192]), Some([512, 8192])]);
+        assert_eq!(pieces(3, 99_999, 12), Some([107, 2816]), "whole lines");
+        assert_eq!([pieces(1, 1 + (1 << 22), 4), pieces(2, usize::MAX, 1), pieces(0, 1 << 20, 4)], [None; 3]);
+    }
+
+    #[test]
     fn offsets() {
         let shares = |segments, n| EachGrid::offsets(segments, n, 4).map(|grid| grid.shares);
-        let pieces = |segments, n| shares(segments, n).map(|shares| [shares.parts, shares.wide, shares.pieces]);
-        assert_eq!(pieces(1, 4096), Some([8, 32768, 0]));
-        assert_eq!([pieces(1024, 1 << 16), pieces(1024, 1 + (1 << 16))], [Some([1, 4096, 0]), Some([1, 4096, 9])]);
-        assert_eq!([20, 22].map(|log| pieces(1 << 10, 1 << log)), [Some([2, 8192, 64]), Some([4, 16384, 256])]);
+        let pieces = |segments, n| shares(segments, n).map(|of| [of.parts, of.wide, of.pieces, of.longest]);
+        const NEVER: u32 = u32::MAX;
+        assert_eq!(pieces(1, 4096), Some([8, 32768, 0, NEVER]));
+        assert_eq!(pieces(1024, 1 << 16), Some([1, 4096, 0, NEVER]));
+        assert_eq!(pieces(1024, 1 + (1 << 16)), Some([1, 4096, 17, 8192]), "of 16 KiB, for segments of 32");
         assert_eq!(
-            [pieces(0, 9), pieces(13_000, 1 << 20), pieces(8, 1 << 20), pieces(1 << 13, 1 + (1 << 22))],
-            [None; 4]
+            [20, 22].map(|log| pieces(1 << 10, 1 << log)),
+            [Some([2, 8192, 64, 16384]), Some([4, 16384, 256, 16384])],
+            "of 64 KiB"
         );
+        assert_eq!(pieces(16, 1 << 18), Some([8, 32768, 64, 32768]), "for segments of 128 KiB");
+        assert_eq!(pieces(1, (32 << 10) + 1), Some([8, 32768, 9, 32768]), "the only one");
+        assert_eq!(pieces(8, 1 << 20), Some([8, 32768, 64, 32768]), "all are long");
+        assert_eq!([pieces(0, 9), pieces(13_000, 1 << 20), pieces(1 << 13, 1 + (1 << 22))], [None; 3]);
         let scanned = |segments, n| EachGrid::scanned_offsets(segments, n, 4).map(|grid| (grid.blocks, grid.shares));
         let parts = |segments, n| scanned(segments, n).map(|(blocks, of)| [blocks, of.parts, of.wide, of.pieces]);
         assert_eq!(parts(6, 6), Some([1, 1, 4096, 0]), "two more for what lies outside");
@@ -337,6 +388,7 @@ mod tests {
                 if let Some(EachGrid { blocks, warps, shares }) = EachGrid::offsets(segments, n, size) {
                     assert!(shares.pieces == 0 || n.div_ceil(shares.piece as usize) == shares.pieces as usize);
                     assert!(shares.pieces as usize <= most_pieces(n, size) && blocks > shares.pieces && warps >= 5);
+                    assert!(shares.piece <= shares.longest, "at most two long segments have items of a piece");
                 }
                 if let Some(EachGrid { blocks, warps, shares }) = EachGrid::scanned_offsets(segments, n, size) {
                     let a_round = 8 * each_chunk(size) - (unit_items(size) - 1);
