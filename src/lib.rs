@@ -99,7 +99,10 @@
 //! replay.
 //!
 //! Any number of threads may call at once, on one device too. A workspace serves one call at a time, from any
-//! thread. Threads that call a kernel for the first time at once may each compile it; one copy is kept.
+//! thread. Of threads that need the same kernels for the first time at once, one loads them and the others wait.
+//!
+//! A call runs on one GPU, that of its buffers; arguments on another are [`Error::WrongDevice`]. Several GPUs take a
+//! context, a stream and a workspace each, and the caller combines their results.
 //!
 //! # Guarantees
 //!
@@ -114,7 +117,7 @@
 //! - Results have the same bits in every run on one machine. A float sum may be rounded differently
 //!   on the host and on the device, on another GPU architecture, and on a machine without NVRTC.
 //! - The library never copies data between host and device unasked, no call into the caller's
-//!   memory waits for the device, and no error is a panic.
+//!   memory waits for the device, and no error is a panic, unless the system refuses rayon its threads.
 //!
 //! # Where it is slower
 //!
