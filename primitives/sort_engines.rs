@@ -6,7 +6,7 @@ use crate::cpu::segmented::Heads;
 use crate::cpu::sort as host;
 use crate::cuda::segmented_sort::{SegmentedSortArguments, SegmentedSortPlan, SegmentedSortProgram};
 use crate::cuda::sort::payload::{self, PayloadMoves, PayloadSizes};
-use crate::cuda::sort::{HostPlan, MOST_KEYS, Missing, SortArguments, SortProgram};
+use crate::cuda::sort::{HostPlan, MOST_KEYS, SortArguments, SortProgram};
 use crate::cuda::{Caller, Kernels, KeyKind, Machine};
 use crate::memory::{Buffer, BufferMut, View, ViewMut, room_on_host};
 use crate::site::counted;
@@ -84,15 +84,6 @@ impl<K> Keys<'_, K> {
         match self {
             Keys::Into(keys, _) | Keys::Read(keys) => keys.home(),
             Keys::InPlace(keys, _) => keys.home(),
-        }
-    }
-
-    /// The arrays of keys that scratch memory holds.
-    fn missing(&self) -> [bool; 2] {
-        match self {
-            Keys::Into(..) | Keys::InPlace(_, None) => [false, true],
-            Keys::InPlace(_, Some(_)) => [false, false],
-            Keys::Read(_) => [true, true],
         }
     }
 }
@@ -374,7 +365,7 @@ fn on_device<K: SortKey, V: Pod>(
             planned(&submit, &program, n, &bits, in_place && !sizes.is_some_and(|sizes| sizes.by_indices()))?
         }
     };
-    let (missing, local) = (keys.missing(), payload.is_local());
+    let local = payload.is_local();
 
     // The guards order the work against other streams; they live until it is launched.
     let mut guards = Vec::with_capacity(4);
@@ -401,7 +392,7 @@ fn on_device<K: SortKey, V: Pod>(
     let (length, _counted) = count.as_ref().map(|count| count.device().device_ptr(stream)).unzip();
     let moves = sizes.map(|sizes| PayloadMoves::new(sizes, [keys_in, values_in], values, in_place, length, &submit));
     let moves = moves.transpose()?.flatten();
-    let (of_sort, of_moves) = (plan.scratch(missing), moves.map_or(0, |moves| moves.scratch()));
+    let (of_sort, of_moves) = (plan.scratch(keys.map(|keys| keys.is_none())), moves.map_or(0, |moves| moves.scratch()));
     submit.with_memory(workspace, 0, of_sort + of_moves, |_, scratch| {
         let (beside, raw) = (scratch + of_sort as u64, stream.cu_stream());
         // SAFETY: the kernels are the program's, and the plan is for n keys, in place if they are;
@@ -450,7 +441,7 @@ impl Plan<'_> {
     /// Bytes of scratch memory, a multiple of 256, if the caller lacks these arrays of keys.
     fn scratch(&self, missing: [bool; 2]) -> usize {
         match self {
-            Plan::Whole(plan) => plan.scratch(Missing { keys: missing }),
+            Plan::Whole(plan) => plan.scratch(missing),
             Plan::BySegment(plan, _) => plan.scratch(missing[0]),
         }
     }

@@ -262,12 +262,7 @@ template <class Order, class Tile, u32 CHUNK, u32 MEDIUM_CHUNK, u32 SMALL, u32 S
         __shared__ u64 totals[WARPS];
         LongSegment &segment = segments(level)[number];
         u32 d = threadIdx.x;
-        u64 own = d < BINS ? load_relaxed(&segment.starts[d]) : 0, inclusive = own;
-#pragma unroll
-        for (u32 distance = 1; distance < WARP; distance *= 2) {
-            u64 before = shuffle_up(inclusive, distance);
-            if (lane_id() >= distance) inclusive += before;
-        }
+        u64 own = d < BINS ? load_relaxed(&segment.starts[d]) : 0, inclusive = warp_inclusive_sum(own);
         if (lane_id() == WARP - 1) totals[warp_id()] = inclusive;
         __syncthreads();
         u64 begin = inclusive - own;
@@ -343,11 +338,10 @@ template <class Order, class Tile, u32 CHUNK, u32 MEDIUM_CHUNK, u32 SMALL, u32 S
             tile_in_any_order<Tile>(shared, left, PlainDigit{digit}, keys, encode, put, claim);
         } else {
             LookBackDigits<u64> chain{call.words + u64(tile) * BINS, in_segment};
-            auto publish = [=](u32 d, u32 total) { chain.publish(d, total); };
             auto receive = [=](u32 d, u32 total) { return starts[d] + chain.receive<4>(d, total); };
             Value *values_out = (Value *)call.values[to] + (HAS_VALUES ? segment.first : 0);
             stable_tile<Tile>(shared, left, digit, keys, encode, put, values ? values + first : nullptr, first_index,
-                              values_out, publish, receive);
+                              values_out, chain, receive);
         }
     }
 };

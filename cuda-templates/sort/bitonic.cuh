@@ -7,31 +7,12 @@
 #pragma once
 #include "sort/radix.cuh"
 
-template <class Item> __device__ inline Item shuffle_xor(Item x, u32 mask) {
-    Words<Item> words(x);
-#pragma unroll
-    for (int i = 0; i < Words<Item>::N; i++) words.word[i] = __shfl_xor_sync(ALL_LANES, words.word[i], mask);
-    return words.value();
-}
-
 template <class Item> __device__ inline Item lesser(Item a, Item b) { return b < a ? b : a; }
 template <class Item> __device__ inline Item greater(Item a, Item b) { return a < b ? b : a; }
 
 template <u32 EACH, class Item> struct Bitonic {
     static_assert((EACH & (EACH - 1)) == 0, "a power of two");
     Item (&item)[EACH];
-
-    // Sorts the items of a warp.
-    __device__ void sort_warp() {
-        sort_thread();
-#pragma unroll
-        for (u32 distance = 1; distance < WARP; distance *= 2) {
-            exchange_lanes(distance, true);
-#pragma unroll
-            for (u32 half = distance / 2; half > 0; half /= 2) exchange_lanes(half, false);
-            merge_thread();
-        }
-    }
 
     // Sorts the items of each group of `lanes` adjacent lanes. This lane is number `lane` of its
     // group. No group of the warp has more than 2^levels lanes.
@@ -92,15 +73,5 @@ template <u32 EACH, class Item> struct Bitonic {
         for (u32 e = 0; e < EACH; e++) partner[e] = shuffle(item[reversed ? EACH - 1 - e : e], first + other);
         // Its own items, in order, change nothing.
         if (!reversed || has_partner) take(partner, lane < other);
-    }
-    static __device__ __forceinline__ u32 partner_mask(u32 distance, bool reversed) {
-        return reversed ? 2 * distance - 1 : distance;
-    }
-    __device__ __forceinline__ void exchange_lanes(u32 distance, bool reversed) {
-        Item partner[EACH];
-#pragma unroll
-        for (u32 e = 0; e < EACH; e++)
-            partner[e] = shuffle_xor(item[reversed ? EACH - 1 - e : e], partner_mask(distance, reversed));
-        take(partner, (threadIdx.x & distance) == 0);
     }
 };

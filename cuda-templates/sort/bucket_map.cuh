@@ -238,29 +238,6 @@ template <class Bits> struct BucketMap { // zero before the sort
     u32 frequent_hits[MAP_BLOCKS * HEAVY_SLOTS];
 };
 
-// How a scatter step stores a key. A position with the bit DONE is final: the key needs no further
-// sort. This one stores a final key decoded, any other key encoded.
-template <class Order, class Bits> struct PutDecodeDone {
-    Bits *out;
-    Order order;
-    __device__ void operator()(u64 position, Bits key) const {
-        out[position & ~DONE] = position & DONE ? order.from(key) : key;
-    }
-};
-template <class Order, class Bits> struct PutKey {
-    Bits *out;
-    Order order;
-    __device__ void operator()(u64 position, Bits key) const { out[position] = key; }
-};
-// Does not store final keys: the histogram tells them.
-template <class Order, class Bits> struct PutUnlessDone {
-    Bits *out;
-    Order order;
-    __device__ void operator()(u64 position, Bits key) const {
-        if (!(position & DONE)) out[position] = key;
-    }
-};
-
 // Waits for the block's copies of a table to shared memory. By the whole block.
 __device__ inline void wait_for_table() {
     wait_for_copies();
@@ -305,31 +282,25 @@ template <class Bits, bool STAY> struct BucketAround {
     }
     __device__ u32 lower(Bits key) const { return around.base(key) & ((1u << around.lower_bits) - 1); }
 };
-// Waits for the table, and in any case until the block's bins are zero. Always returns true.
-template <class Bucket> __device__ inline bool prepare_digits() {
-    if (Bucket::HAS_TABLE) wait_for_table();
-    else __syncthreads();
-    return true;
-}
-template <class Bucket> struct UpperDigit {
+// The upper or lower digit of a key's bucket.
+template <class Bucket, bool UPPER> struct BucketDigit {
     Bucket bucket;
-    template <class Bits> __device__ u32 operator()(Bits key) const { return bucket.upper(key); }
-    template <u32 COUNT, class Bits> __device__ void all(const Bits *key, u32 *d) const {
-        bucket.template upper<COUNT>(key, d);
+    template <class Bits> __device__ u32 operator()(Bits key) const {
+        return UPPER ? bucket.upper(key) : bucket.lower(key);
     }
-    __device__ bool prepare() const { return prepare_digits<Bucket>(); }
-};
-template <class Bits> constexpr bool SOME_STAY<UpperDigit<BucketAround<Bits, true>>> = true;
-template <class Bucket> struct LowerDigit {
-    Bucket bucket;
-    template <class Bits> __device__ u32 operator()(Bits key) const { return bucket.lower(key); }
     template <u32 COUNT, class Bits> __device__ void all(const Bits *key, u32 *d) const {
-        bucket.template lower<COUNT>(key, d);
+        if (UPPER) bucket.template upper<COUNT>(key, d);
+        else bucket.template lower<COUNT>(key, d);
     }
-    __device__ bool prepare() const { return prepare_digits<Bucket>(); }
+    // Waits for the table, and in any case until the block's bins are zero.
+    __device__ bool prepare() const {
+        if (Bucket::HAS_TABLE) wait_for_table();
+        else __syncthreads();
+        return true;
+    }
 };
-template <class Bucket> constexpr bool IS_COSTLY<UpperDigit<Bucket>> = Bucket::HAS_TABLE;
-template <class Bucket> constexpr bool IS_COSTLY<LowerDigit<Bucket>> = Bucket::HAS_TABLE;
+template <class Bits> constexpr bool SOME_STAY<BucketDigit<BucketAround<Bits, true>, true>> = true;
+template <class Bucket, bool UPPER> constexpr bool IS_COSTLY<BucketDigit<Bucket, UPPER>> = Bucket::HAS_TABLE;
 
 // Loads a map's histogram of the sample, to which other blocks have added, every THREADS-th bin;
 // zero past the end. All loads are issued before the first value is used.

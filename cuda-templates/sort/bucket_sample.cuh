@@ -34,7 +34,7 @@ __device__ inline u32 frequent_hits(u32 sampled) {
 template <class Order, class Bits, u32 THREADS> struct SampleTaker {
     struct Shared {
         u64 extremes[2], differing;
-        u32 coarse_counts[BINS], sketch[1 << LOG_SLOTS], most[2], is_last;
+        u32 coarse_counts[BINS], sketch[1 << LOG_SLOTS], most[2];
     };
     Shared &s;
     const SortCall &call;
@@ -57,11 +57,7 @@ template <class Order, class Bits, u32 THREADS> struct SampleTaker {
 #pragma unroll 4
         for (u32 slot = i; slot < 1 << LOG_SLOTS; slot += THREADS)
             if (s.sketch[slot]) atomicAdd(map.sketch + slot, s.sketch[slot]);
-        __threadfence();
-        __syncthreads();
-        if (i == 0) s.is_last = add_acquire_release(&map.sampled, 1) == parts - 1;
-        __syncthreads();
-        if (!s.is_last) return false;
+        if (!is_last_of(&map.sampled, parts)) return false;
         select();
         return true;
     }
@@ -219,6 +215,7 @@ template <class Order, class Bits, u32 THREADS> struct MapMaker {
                 map.frequent[at] = s.few.key(threadIdx.x);
                 map.frequent_hits[at] = hits;
             }
+        // Not by `is_last_of`: with the answer in a register the compiler takes half of the registers for all.
         __threadfence();
         __syncthreads();
         if (threadIdx.x == 0) s.is_last = add_acquire_release(&map.mapped, 1) == parts - 1;
@@ -413,12 +410,7 @@ template <class Order, class Bits, u32 THREADS> struct MapMaker {
         u32 begin = threadIdx.x * EACH;
 #pragma unroll 1
         for (u32 i = begin; i < min(begin + EACH, INTERVALS); i++) own += added_by(i);
-        u64 upto = own;
-#pragma unroll
-        for (u32 distance = 1; distance < WARP; distance *= 2) {
-            u64 earlier = shuffle_up(upto, distance);
-            if (lane_id() >= distance) upto += earlier;
-        }
+        u64 upto = warp_inclusive_sum(own);
         if (lane_id() == WARP - 1) s.totals[warp_id()] = upto;
         __syncthreads();
         u64 all = 0;
@@ -490,13 +482,7 @@ template <class Order, class Bits, u32 THREADS> struct MapMaker {
 // Calls `take(part)` by the whole block for each part that the block draws, of `parts`, until it
 // returns true or none is left.
 template <class Take> __device__ inline void draw_parts(u32 *ticket, u32 parts, const Take &take) {
-    __shared__ u32 drawn;
-    for (;;) {
-        __syncthreads(); // all threads have read the last ticket
-        if (threadIdx.x == 0) drawn = add_relaxed(ticket, 1);
-        __syncthreads();
-        if (drawn >= parts || take(drawn)) return;
-    }
+    for (u32 part; (part = draw(ticket)) < parts && !take(part);) {}
 }
 
 // The blocks draw the parts of the sample and, when its last block has selected that, those of the

@@ -471,7 +471,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool FINER> struct BucketSort {
 #pragma unroll
         for (u32 e = 0; e < EACH; e++)
             item[e] = lane_id() * EACH + e < count ? Item(items[lane_id() * EACH + e] - base) : Item(~Item(0));
-        Bitonic<EACH, Item>{item}.sort_warp();
+        Bitonic<EACH, Item>{item}.sort_lanes(lane_id(), WARP, 5);
 #pragma unroll
         for (u32 e = 0; e < EACH; e++)
             if (lane_id() * EACH + e < count) items[lane_id() * EACH + e] = item[e];
@@ -521,9 +521,8 @@ template <class Order, class Tile, u32 LOG_BINS, bool FINER> struct BucketSort {
     // that it takes no registers from the common path.
     static __device__ __noinline__ void sort_by_digits(Shared &shared, u32 count, Order order, Bits *out,
                                                        const Value *values, Value *values_out, Span span) {
-        // Room for its table in the memory of the items.
-        constexpr bool HAS_FINER = FINER && sizeof(shared.by_bins.items) >= (BIN_COUNT + 1) * sizeof(u16);
-        if constexpr (HAS_FINER)
+        static_assert(!FINER || sizeof(shared.by_bins.items) >= (BIN_COUNT + 1) * sizeof(u16), "room for its table");
+        if constexpr (FINER)
             if (FinerBins<BucketSort, LOG_BINS>::run(shared.by_bins, count, order, out, values, values_out, span))
                 return;
         Tile t(shared.tile, count);

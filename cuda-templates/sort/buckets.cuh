@@ -348,7 +348,7 @@ template <class Order, class Tile, class Bucket> struct BucketStep {
     // Heavy keys do not move. Their payload moves to its place in the output or, in place, to the
     // same index in scratch memory.
     __device__ void first(typename Tile::Shared &s) const {
-        UpperDigit<Bucket> digit{bucket};
+        BucketDigit<Bucket, true> digit{bucket};
         Order order{Bits(call.flip)};
         Bits *out = (Bits *)call.keys[1];
         if constexpr (!Tile::HAS_VALUES) {
@@ -357,10 +357,14 @@ template <class Order, class Tile, class Bucket> struct BucketStep {
             const Bits *from = (const Bits *)call.keys_in + at;
             u32 *cursors = buckets.coarse_cursors;
             tile_in_any_order<Tile>(
-                s, call.n - at, digit, from, [=](Bits key) { return order.to(key); }, PutKey<Order, Bits>{out, order},
+                s, call.n - at, digit, from, [=](Bits key) { return order.to(key); },
+                [=](u64 position, Bits key) { out[position] = key; },
                 [=](u32 d, u32 total) { return atomicAdd(cursors + d * CURSOR_STRIDE, total); });
         } else {
-            typename IfElse<AROUND, PutUnlessDone<Order, Bits>, PutKey<Order, Bits>>::Type put{out, order};
+            // The histogram tells final keys.
+            auto put = [=](u64 position, Bits key) {
+                if (!AROUND || !(position & DONE)) out[position] = key;
+            };
             typename IfElse<AROUND, PayloadAround<Value>, Value *>::Type values_out{(Value *)call.values[1]};
             const HeavyKeys<Bits> *heavy = nullptr;
             if constexpr (AROUND) {
@@ -370,14 +374,14 @@ template <class Order, class Tile, class Bucket> struct BucketStep {
             const u32 *starts = buckets.starts;
             u32 lower_bits = this->lower_bits;
             u32 tiles = u32((call.n + Tile::TILE - 1) / Tile::TILE);
-            for (u32 tile; (tile = draw(s, 0)) < tiles;) {
+            for (u32 tile; (tile = draw(map.tickets)) < tiles;) {
                 u64 at = u64(tile) * Tile::TILE;
                 const Bits *from = (const Bits *)call.keys_in + at;
                 const Value *values = (const Value *)call.values_in;
                 LookBackDigits<u32> chain{call.words[0] + u64(tile) * BINS, tile};
                 stable_tile<Tile>(
                     s, call.n - at, digit, from, [=](Bits key) { return order.to(key); }, put,
-                    values ? values + at : nullptr, at, values_out, [=](u32 d, u32 total) { chain.publish(d, total); },
+                    values ? values + at : nullptr, at, values_out, chain,
                     [=](u32 d, u32 total) {
                         return (starts[d << lower_bits] + chain.template receive<1>(d, total)) |
                                (AROUND && heavy->has(d) ? DONE : 0);
@@ -391,7 +395,7 @@ template <class Order, class Tile, class Bucket> struct BucketStep {
         if constexpr (!Tile::HAS_VALUES) {
             if (find_tile<Tile::TILE>(buckets, blockIdx.x, part)) second(s, part, nullptr);
         } else {
-            for (u32 tile; find_tile<Tile::TILE>(buckets, tile = draw(s, 1), part);) {
+            for (u32 tile; find_tile<Tile::TILE>(buckets, tile = draw(map.tickets + 1), part);) {
                 if constexpr (AROUND)
                     if (write_heavy(*bucket.around.heavy, part)) continue;
                 second(s, part, call.words[1] + u64(tile) * BINS);
@@ -400,9 +404,13 @@ template <class Order, class Tile, class Bucket> struct BucketStep {
     }
     // Scatters a tile. `words`: its look-back words, if it has a payload.
     __device__ void second(typename Tile::Shared &s, CoarseTile part, u32 *words) const {
-        LowerDigit<Bucket> digit{bucket};
-        typename IfElse<AROUND, PutDecodeDone<Order, Bits>, PutKey<Order, Bits>>::Type put{(Bits *)call.keys[0],
-                                                                                           Order{Bits(call.flip)}};
+        BucketDigit<Bucket, false> digit{bucket};
+        Order order{Bits(call.flip)};
+        Bits *out = (Bits *)call.keys[0];
+        auto put = [=](u64 position, Bits key) {
+            if (AROUND) out[position & ~DONE] = position & DONE ? order.from(key) : key;
+            else out[position] = key;
+        };
         u32 lower_bits = this->lower_bits, coarse = part.coarse, at = part.at;
         const u32 *starts = buckets.starts;
         auto marks = this->marks;
@@ -416,13 +424,12 @@ template <class Order, class Tile, class Bucket> struct BucketStep {
             });
         } else {
             LookBackDigits<u32> chain{words, part.number};
-            stable_tile<Tile>(
-                s, part.left, digit, from, Encoded(), put, (const Value *)call.values[1] + at, at,
-                (Value *)call.values[0], [=](u32 d, u32 total) { chain.publish(d, total); },
-                [=](u32 d, u32 total) {
-                    u32 earlier = chain.template receive<1>(d, total), bucket = (coarse << lower_bits) + d;
-                    return d >> lower_bits ? 0 : (starts[bucket] + earlier) | mark(bucket);
-                });
+            stable_tile<Tile>(s, part.left, digit, from, Encoded(), put, (const Value *)call.values[1] + at, at,
+                              (Value *)call.values[0], chain, [=](u32 d, u32 total) {
+                                  u32 earlier = chain.template receive<1>(d, total),
+                                      bucket = (coarse << lower_bits) + d;
+                                  return d >> lower_bits ? 0 : (starts[bucket] + earlier) | mark(bucket);
+                              });
         }
     }
     // If the tile's coarse bucket is of a heavy key, writes the key to the tile's range of the
@@ -436,15 +443,6 @@ template <class Order, class Tile, class Bucket> struct BucketStep {
         write_heavy_key(wants_keys ? (Bits *)call.keys[0] + part.at : nullptr, min(part.left, Tile::TILE), key,
                         (Value *)call.values[0] + part.at, from, threadIdx.x, Tile::THREADS);
         return true;
-    }
-
-  private:
-    // Draws the next tile of a step. Tickets go on past the last tile.
-    __device__ u32 draw(typename Tile::Shared &s, u32 step) const {
-        __syncthreads();
-        if (threadIdx.x == 0) s.tile = add_relaxed(map.tickets + step, 1);
-        __syncthreads();
-        return s.tile;
     }
 };
 

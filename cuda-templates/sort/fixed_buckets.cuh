@@ -27,12 +27,12 @@ template <class Order, class Tile> struct FixedDigit {
         u32 counts[2][BINS]; // probed keys of each bucket or, if IS_SINGLE, each part; by bits and by range
         // by warp: the least key, bits inverted, and the greatest
         Bits ends[2][Tile::THREADS / WARP];
-        bool has_map; // whether the map of intervals was ready when the block started
+        bool has_map; // whether the map of intervals was ready when the block started; for thread 0 to see
     };
     ProbeState &shared;
     SortPlan<sizeof(Bits) + 1> &plan;
     Order order;
-    Bits key;
+    Bits probe; // the thread's probed key: raw, and after `prepare` encoded
     // buckets, and digits around heavy keys; most probed keys of a bucket or part; most of all beyond
     // that
     u32 buckets, digits, most, beyond;
@@ -44,7 +44,7 @@ template <class Order, class Tile> struct FixedDigit {
         : shared(*(ProbeState *)&s), plan(*(SortPlan<sizeof(Bits) + 1> *)call.plan), order{Bits(call.flip)},
           buckets(1u << fixed.bits), digits(1u << fixed.digit_bits), most(fixed.most), beyond(fixed.beyond), drawn(0),
           state(0), share(Share<Bits>::whole(IS_SINGLE ? BINS : buckets)) {
-        key = ((const Bits *)call.keys_in)[sampled_at(threadIdx.x, u32(call.n) / PROBE_KEYS)];
+        probe = ((const Bits *)call.keys_in)[sampled_at(threadIdx.x, u32(call.n) / PROBE_KEYS)];
         if (threadIdx.x == 0) { // issued with the probe
             if (Tile::HAS_VALUES) drawn = add_relaxed(&plan.fixed_ticket, 1);
             if (!IS_SINGLE) state = load_relaxed(&((FixedMap<Bits> *)fixed.map)->state);
@@ -54,13 +54,11 @@ template <class Order, class Tile> struct FixedDigit {
     }
 
     __device__ u32 operator()(Bits key) const { return share(key); }
-    // The thread's probed key: raw, and after `prepare` encoded.
-    __device__ Bits probe() const { return key; }
 
     // Selects the map, by the whole block, before a tile uses it. Returns whether bits or range
     // spread the keys.
     __device__ bool prepare() {
-        key = order.to(key);
+        probe = order.to(probe);
         if (threadIdx.x == 0) shared.has_map = state == READY;
         if (is_spread(0)) {
             if (IS_SINGLE) share = Share<Bits>::whole(buckets);
@@ -68,7 +66,7 @@ template <class Order, class Tile> struct FixedDigit {
             return true;
         }
         if (shared.has_map) return false;
-        share = range_map(shared, Bits(~key), key, IS_SINGLE ? BINS : buckets);
+        share = range_map(shared, Bits(~probe), probe, IS_SINGLE ? BINS : buckets);
         // A range of nearly all possible keys spreads no better than the first bits.
         bool is_narrow = share.base >> (8 * sizeof(Bits) - 4) > 0 ||
                          Bits(share.base + share.most - 1) >> (8 * sizeof(Bits) - 4) < 15;
@@ -77,8 +75,6 @@ template <class Order, class Tile> struct FixedDigit {
         if (will_do && threadIdx.x == 0) plan.fixed_function = FIXED_BY_RANGE;
         return will_do;
     }
-    // By the whole block, if neither spreads the keys: whether thread 0 saw a finished map.
-    __device__ bool has_map() const { return shared.has_map; }
     // By the whole block: whether the range spreads the keys that are not heavy, over the buckets
     // that these leave. Then `tables` have the map. `key` is the thread's probed key.
     __device__ bool spreads_others(FixedTables<Bits> &tables, Bits key) {
@@ -102,7 +98,7 @@ template <class Order, class Tile> struct FixedDigit {
 
   private:
     __device__ bool is_spread(u32 candidate) {
-        return __syncthreads_count(atomicAdd(shared.counts[candidate] + share(key), 1) >= most) <= beyond;
+        return __syncthreads_count(atomicAdd(shared.counts[candidate] + share(probe), 1) >= most) <= beyond;
     }
     // Not inlined: most inputs do not need it.
     static __device__ __noinline__ Share<Bits> range_map(ProbeState &shared, Bits least_inverted, Bits greatest,
@@ -139,7 +135,7 @@ __device__ __noinline__ void
     typedef typename HeavyKeys<Bits>::Probe Probe;
     static_assert(sizeof(Probe) <= sizeof(s), "it shares the tile's memory");
     FixedMap<Bits> &map = *(FixedMap<Bits> *)fixed.map;
-    if (digit.has_map()) {
+    if (digit.shared.has_map) {
         map.load(tables);
     } else {
         // The ticket arrives while heavy keys are found.
@@ -171,14 +167,13 @@ template <class Order, class Tile>
 __device__ void fixed_first(typename Tile::Shared &s, FixedTables<typename Tile::Shape::Bits> &tables,
                             const SortCall &call, const BucketCall &fixed) {
     typedef typename Tile::Shape::Bits Bits;
-    typedef PutKey<Order, Bits> Put;
     SortPlan<sizeof(Bits) + 1> &plan = *(SortPlan<sizeof(Bits) + 1> *)call.plan;
     FixedDigit<Order, Tile> digit(s, call, fixed);
     FixedPosition position(plan, fixed, fixed.digit_bits);
     if constexpr (!Tile::HAS_VALUES) {
         if (IS_PAST_LENGTH(blockIdx.x, Tile::TILE, call.n)) return;
-        if (scatter_in_any_order<Order, Tile, Put>(s, call, fixed, blockIdx.x, digit, position)) return;
-        Bits probe = Order{Bits(call.flip)}.to(digit.probe());
+        if (scatter_in_any_order<Order, Tile>(s, call, fixed, blockIdx.x, digit, position)) return;
+        Bits probe = Order{Bits(call.flip)}.to(digit.probe);
         scatter_by_fallback<Order, Tile>(s, tables, call, fixed, blockIdx.x, digit, probe);
     } else {
         bool will_do = digit.prepare();
@@ -186,8 +181,8 @@ __device__ void fixed_first(typename Tile::Shared &s, FixedTables<typename Tile:
         __syncthreads();
         u32 tile = s.tile;
         if (IS_PAST_LENGTH(tile, Tile::TILE, call.n)) return;
-        if (will_do) scatter_in_order<Order, Tile, Put>(s, call, fixed, tile, digit, position);
-        else scatter_by_fallback<Order, Tile>(s, tables, call, fixed, tile, digit, digit.probe());
+        if (will_do) scatter_in_order<Order, Tile>(s, call, fixed, tile, digit, position);
+        else scatter_by_fallback<Order, Tile>(s, tables, call, fixed, tile, digit, digit.probe);
     }
 }
 
@@ -200,5 +195,5 @@ __device__ inline void single_step(typename Tile::Shared &s, const SortCall &cal
     if (IS_PAST_LENGTH(blockIdx.x, Tile::TILE, call.n)) return;
     FixedDigit<Order, Tile> digit(s, call, fixed);
     FixedPosition position(digit.plan, fixed, fixed.bits);
-    scatter_in_any_order<Order, Tile, PutKey<Order, Bits>>(s, call, fixed, blockIdx.x, digit, position);
+    scatter_in_any_order<Order, Tile>(s, call, fixed, blockIdx.x, digit, position);
 }

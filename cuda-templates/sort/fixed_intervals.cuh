@@ -104,7 +104,7 @@ template <class Order, class Tile> struct FixedMapMaker {
         u32 most[2]; // in one interval of either layout
         u32 beyond_ends[2]; // sample keys below and above the ends
         typename HeavyKeys<Bits>::Found frequent; // keys of narrow intervals
-        u32 is_last, is_too_large;
+        u32 is_too_large;
     };
     static_assert(sizeof(Shared) <= sizeof(typename Tile::Shared), "it shares the tile's memory");
 
@@ -135,11 +135,7 @@ template <class Order, class Tile> struct FixedMapMaker {
         if (is_alone) return true;
         for (u32 i = threadIdx.x; i < 2 * INTERVALS; i += THREADS)
             if (u32 count = s.counts[0][i]) atomicAdd(map.samples[0] + i, count);
-        __threadfence();
-        __syncthreads();
-        if (threadIdx.x == 0) s.is_last = add_acquire_release(&map.counted, 1) == fixed.interval_parts - 1;
-        __syncthreads();
-        if (!s.is_last) return false;
+        if (!is_last_of(&map.counted, fixed.interval_parts)) return false;
         constexpr u32 LOADS = (2 * INTERVALS + THREADS - 1) / THREADS;
         u32 samples[LOADS];
         load_samples<THREADS>(samples, map);
@@ -341,11 +337,7 @@ __device__ inline bool make_intervals(typename Tile::Shared &s, FixedTables<type
             map.publish(tables, fits, call);
             if (is_alone) return false;
         }
-        __syncthreads(); // the maker's memory is free
-        if (threadIdx.x == 0) s.tile = add_relaxed(&map.drawn, 1);
-        __syncthreads();
-        part = s.tile;
-        __syncthreads();
+        part = draw(&map.drawn); // has a barrier: the maker's memory is free
     }
     u32 state = READY;
     if (threadIdx.x == 0)

@@ -23,9 +23,17 @@ struct FixedPosition {
     }
 };
 
+// Stores a key, unless it is final: the histogram tells heavy keys.
+template <class D, class Bits> struct PutUnlessDone {
+    Bits *out;
+    __device__ void operator()(u64 position, Bits key) const {
+        if (!IS_COSTLY<D> || !(position & DONE)) out[position] = key;
+    }
+};
+
 // Keys-only: scatters a tile in any order. `position(digit, earlier, total)` returns where the
 // tile's `total` keys of a digit go, after `earlier` ones.
-template <class Order, class Tile, class Put, class D, class Position>
+template <class Order, class Tile, class D, class Position>
 __device__ inline bool scatter_in_any_order(typename Tile::Shared &s, const SortCall &call, const BucketCall &fixed,
                                             u32 tile, D digit, const Position &position) {
     typedef typename Tile::Shape::Bits Bits;
@@ -34,11 +42,12 @@ __device__ inline bool scatter_in_any_order(typename Tile::Shared &s, const Sort
     const Bits *from = (const Bits *)call.keys_in + at;
     u32 *counts = fixed.counts;
     return tile_in_any_order<Tile>(
-        s, call.n - at, digit, from, [=](Bits key) { return order.to(key); }, Put{(Bits *)fixed.keys, order},
+        s, call.n - at, digit, from, [=](Bits key) { return order.to(key); },
+        PutUnlessDone<D, Bits>{(Bits *)fixed.keys},
         [=](u32 d, u32 total) { return position(d, atomicAdd(counts + d, total), total); });
 }
 // The same in stable order, with the payload.
-template <class Order, class Tile, class Put, class D, class Position>
+template <class Order, class Tile, class D, class Position>
 __device__ inline void scatter_in_order(typename Tile::Shared &s, const SortCall &call, const BucketCall &fixed,
                                         u32 tile, D digit, const Position &position) {
     typedef typename Tile::Shape::Bits Bits;
@@ -51,8 +60,8 @@ __device__ inline void scatter_in_order(typename Tile::Shared &s, const SortCall
     bool is_last = IS_LAST_TILE(tile, Tile::TILE, call.n);
     LookBackDigits<u32> chain{call.words[1] + u64(tile) * BINS, tile};
     stable_tile<Tile>(
-        s, call.n - at, digit, from, [=](Bits key) { return order.to(key); }, Put{(Bits *)fixed.keys, order},
-        values ? values + at : nullptr, at, (Value *)fixed.values, [=](u32 d, u32 total) { chain.publish(d, total); },
+        s, call.n - at, digit, from, [=](Bits key) { return order.to(key); },
+        PutUnlessDone<D, Bits>{(Bits *)fixed.keys}, values ? values + at : nullptr, at, (Value *)fixed.values, chain,
         [=](u32 d, u32 total) {
             u32 earlier = chain.template receive<8>(d, total);
             if (is_last) counts[d] = earlier + total;
@@ -65,7 +74,6 @@ template <class Order, class Tile, class Digit>
 __device__ inline void scatter_around(typename Tile::Shared &s, const SortCall &call, const BucketCall &fixed, u32 tile,
                                       const Digit &digit, const u32 *begins) {
     typedef typename Tile::Shape::Bits Bits;
-    typedef PutUnlessDone<Order, Bits> Put;
     FixedPosition in_bucket(*(SortPlan<sizeof(Bits) + 1> *)call.plan, fixed, fixed.digit_bits);
     const HeavyKeys<Bits> *heavy = digit.heavy;
     auto position = [=](u32 d, u32 earlier, u32 total) {
@@ -76,6 +84,6 @@ __device__ inline void scatter_around(typename Tile::Shared &s, const SortCall &
         *in_bucket.too_large = 1;
         return in_bucket.overflow;
     };
-    if constexpr (Tile::HAS_VALUES) scatter_in_order<Order, Tile, Put>(s, call, fixed, tile, digit, position);
-    else scatter_in_any_order<Order, Tile, Put>(s, call, fixed, tile, digit, position);
+    if constexpr (Tile::HAS_VALUES) scatter_in_order<Order, Tile>(s, call, fixed, tile, digit, position);
+    else scatter_in_any_order<Order, Tile>(s, call, fixed, tile, digit, position);
 }

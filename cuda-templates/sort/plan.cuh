@@ -109,12 +109,7 @@ __device__ inline void plan_passes(SortPlan<PASSES> &plan, const SortCall &call,
             sum += count;
             most = max(most, count);
         }
-        u64 inclusive = sum;
-#pragma unroll
-        for (u32 distance = 1; distance < WARP; distance *= 2) {
-            u64 before = shuffle_up(inclusive, distance);
-            if (lane >= distance) inclusive += before;
-        }
+        u64 inclusive = warp_inclusive_sum(sum);
 #pragma unroll
         for (u32 e = 0; e < EACH; e++) plan.starts[p][lane * EACH + e] = all.first + inclusive - sum + own[e];
         bool only_one = __any_sync(ALL_LANES, most == all.count);
@@ -183,7 +178,6 @@ __device__ bool sort_count(Counters<Bits, LOG_FEW> &s, const SortCall &call, Ind
     constexpr u32 PASSES = sizeof(Bits) + 1, UNROLL = sizeof(Bits) == 1 ? 16 : 8;
     constexpr bool HAS_TABLE = LOG_FEW > 0;
     typedef SortPlan<PASSES> Plan;
-    __shared__ bool last;
     Plan &plan = *(Plan *)call.plan;
     bool after_buckets = all.count < call.n; // the other keys are sorted
     Order order{Bits(call.flip)};
@@ -260,11 +254,7 @@ __device__ bool sort_count(Counters<Bits, LOG_FEW> &s, const SortCall &call, Ind
         for (u32 c = 0; c < COPIES; c++) sum += s.counts[i * COPIES + (c + threadIdx.x) % COPIES];
         if (sum > 0) atomicAdd(&plan.starts[0][i], u64(sum));
     }
-    __threadfence();
-    __syncthreads();
-    if (threadIdx.x == 0) last = add_acquire_release(&plan.counted, 1) == parts - 1;
-    __syncthreads();
-    return last;
+    return is_last_of(&plan.counted, parts);
 }
 
 // The same, outlined, so that it takes no registers from the passes.

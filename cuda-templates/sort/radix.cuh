@@ -1,5 +1,5 @@
-// Radix sort: one tile ranked by a digit of 8 bits and scattered (`RadixTile`). Every other file of
-// this folder includes this one.
+// Radix sort: one tile ranked by a digit of 8 bits and scattered (`RadixTile`). All files of
+// this folder but payload.cuh include this one.
 //
 // 1. load: each thread loads its keys and encodes them: unsigned integers in the order of the sort (`KeyOrder`).
 // 2. rank: a key's rank among the keys of its warp, or of the block, that have its digit.
@@ -80,11 +80,11 @@ __device__ inline u32 lanes_with_equal_bit(u32 x, u32 bit) {
 __device__ inline bool all_same(u32 x) { return __all_sync(ALL_LANES, x == __shfl_sync(ALL_LANES, x, 0)); }
 
 // The inclusive prefix sum over the warp's lanes.
-__device__ inline u32 warp_inclusive_sum(u32 x) {
+template <class T> __device__ inline T warp_inclusive_sum(T x) {
     u32 lane = lane_id();
 #pragma unroll
     for (u32 distance = 1; distance < WARP; distance *= 2) {
-        u32 before = __shfl_up_sync(ALL_LANES, x, distance);
+        T before = shuffle_up(x, distance);
         if (lane >= distance) x += before;
     }
     return x;
@@ -125,6 +125,16 @@ __device__ inline u32 load_relaxed(const u32 *p) {
 }
 __device__ inline void store_relaxed(u32 *p, u32 x) {
     asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(p), "r"(x) : "memory");
+}
+
+// By the whole block: whether it is the last of `parts` to finish. It then reads what all have written.
+__device__ inline bool is_last_of(u32 *finished, u32 parts) {
+    __shared__ bool is_last;
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) is_last = add_acquire_release(finished, 1) == parts - 1;
+    __syncthreads();
+    return is_last;
 }
 
 // The index of item j in an array of shared memory, swizzled: items a power of two apart lie in
@@ -185,10 +195,10 @@ template <class Bits_, class Value_, u32 THREADS_, u32 ITEMS_, Ranking RANKING, 
     // If a run is longer, rows of a warp often lie in one run.
     static constexpr u32 LONG_RUN = TILE / 72;
     static constexpr bool HAS_VALUES = Value::BYTES > 0;
+    static constexpr bool IS_CHECKED = RANKING == CHECKED || RANKING == SORTED;
     // One item is left out after every 32. Without it keys that rise by one share half of the
     // banks, or one bank if the tile is a multiple of 4096 long. With a payload, random keys lose
     // by it what other keys gain, so there only the second case has it.
-    static constexpr bool IS_CHECKED = RANKING == CHECKED || RANKING == SORTED;
     static constexpr bool PADDED = IS_CHECKED && (ITEMS % 8 == 0 || !HAS_VALUES);
     static constexpr u32 PADDED_TILE = TILE + (PADDED ? TILE / WARP : 0);
     static __device__ u32 padded(u32 j) { return PADDED ? j + j / WARP : j; }

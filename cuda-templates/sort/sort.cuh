@@ -83,15 +83,15 @@ template <class Value> __device__ inline Value &payload_at(Value *out, u64 index
 // Sorts a tile stably by a digit: keys from `from`, by `encode`, to `put(index, key)`, the payload from
 // `values` to `values_out`. If `values` is null, the payload is the source indices, from `first`
 // on. `left`: the keys from the tile's first one on.
-template <class Tile, class D, class Encode, class Put, class Out, class Publish, class Receive>
+template <class Tile, class D, class Encode, class Put, class Out, class Chain, class Receive>
 __device__ inline void stable_tile(typename Tile::Shared &s, u64 left, D digit, const typename Tile::Shape::Bits *from,
                                    const Encode &encode, const Put &put, const typename Tile::Shape::Value *values,
-                                   u64 first, Out values_out, const Publish &publish, const Receive &receive) {
+                                   u64 first, Out values_out, const Chain &chain, const Receive &receive) {
     typedef typename Tile::Shape::Value Value;
     Tile t(s, u32(min(left, u64(Tile::TILE))));
     t.load(from, encode);
     t.rank(digit);
-    t.scatter(publish, receive);
+    t.scatter([=](u32 d, u32 total) { chain.publish(d, total); }, receive);
     if (__syncthreads_or(t.store(digit, put))) {
         t.rank_again(digit, from, encode);
         t.store(digit, put);
@@ -213,7 +213,6 @@ template <class Order, class Tile> struct SortPass {
         u64 *carried = plan.carried[parity];
         const u64 *starts = tiles.before == 0 ? plan.starts[pass] : plan.carried[1 - parity];
         bool carries = tile == tiles.here - 1;
-        auto publish = [=](u32 d, u32 total) { chain.publish(d, total); };
         auto receive = [=](u32 d, u32 total) {
             u64 start = starts[d];
             u32 earlier = chain.receive<AHEAD>(d, total);
@@ -241,14 +240,14 @@ template <class Order, class Tile> struct SortPass {
                     put(index, is_last && by_rank ? distinct->keys[key_or_rank] : key_or_rank);
                 };
                 Digit digit = by_rank ? Digit{pass * DIGIT_BITS, BINS - 1} : digit_of(call, pass);
-                stable_tile<Tile>(s, left, digit, from, to_ranks, put_key, values, first, values_out, publish, receive);
+                stable_tile<Tile>(s, left, digit, from, to_ranks, put_key, values, first, values_out, chain, receive);
             } else {
-                stable_tile<Tile>(s, left, digit_of(call, pass), from, encode, put, values, first, values_out, publish,
+                stable_tile<Tile>(s, left, digit_of(call, pass), from, encode, put, values, first, values_out, chain,
                                   receive);
             }
         } else if (tiles.run > 0) {
             stable_tile<Tile>(s, left, sorted_digit(call, pass), from, encode, put, nullptr, first, (Value *)nullptr,
-                              publish, receive);
+                              chain, receive);
         } else { // the keys are in no order yet
             typedef RadixTile<Bits, Value, Tile::THREADS, Tile::ITEMS, UNORDERED> Unordered;
             static_assert(sizeof(typename Unordered::Shared) <= sizeof(s), "they share memory");
@@ -260,7 +259,7 @@ template <class Order, class Tile> struct SortPass {
     }
 };
 
-// Draws the next ticket. Called by the whole block.
+// Draws the next ticket, by the whole block. Tickets go on past the last piece of work.
 __device__ inline u32 draw(u32 *ticket) {
     __shared__ u32 drawn;
     __syncthreads();

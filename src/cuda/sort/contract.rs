@@ -28,7 +28,6 @@ constants! {
         NO_BUCKETS: u32 = 0;
         COUNTED_BUCKETS: u32 = 1;
         FIXED_BUCKETS: u32 = 2;
-        ONE_BUCKET: u32 = 3;
         /// More than the most heavy keys: each has a digit, and so has each part of the map between two
         /// of them.
         HEAVY_SLOTS: usize = BINS / 2;
@@ -79,8 +78,7 @@ shared! {
         passes: u32 = "u32 passes";
         /// Whether `keys_in` is `keys[0]`.
         in_place: u32 = "u32 in_place";
-        /// The buckets before the passes: NO_BUCKETS, COUNTED_BUCKETS, FIXED_BUCKETS, or ONE_BUCKET,
-        /// which holds all keys.
+        /// The buckets before the passes: NO_BUCKETS, COUNTED_BUCKETS or FIXED_BUCKETS.
         buckets: u32 = "u32 buckets";
         /// Whether the sort writes only the payload, not the sorted keys.
         no_keys: u32 = "u32 no_keys";
@@ -105,9 +103,9 @@ shared! {
         running: u32 = "u32 running";
         /// Parts whose digits are counted.
         counted: u32 = "u32 counted";
-        /// Whether all fields above are final.
+        /// Whether the passes may begin: the histograms are scanned, and `which` and `running` are final.
         planned: u32 = "u32 planned";
-        /// Whether a bucket overflows, so that passes sort all keys.
+        /// Whether passes sort all keys: a bucket overflows, no map fits, or the keys have few digits.
         too_large: u32 = "u32 too_large";
         /// The range of the output that the buckets leave to passes: its first index, complemented,
         /// and its end; zero without such a range.

@@ -21,8 +21,8 @@ use contract::{
     SINGLE_DIGITS, SortCall,
 };
 use payload::with_word;
+pub(crate) use plan::HostPlan;
 use plan::{FixedSample, Layout, MOST_LOWER, Way, bucket_counters, probe_limits, sampled};
-pub(crate) use plan::{HostPlan, Missing};
 use tuning::{SortShape, sort_shape};
 use unit::Kernel::{self, *};
 pub(crate) use unit::KeyKind;
@@ -156,7 +156,7 @@ impl HostPlan {
     pub(crate) fn kernels(&self) -> Vec<Kernel> {
         match self.way {
             Way::OneBlock { by_bins } => vec![if by_bins { FixedSort } else { Small }],
-            Way::Counts if self.sizes.0 == 1 => vec![Count, Fill],
+            Way::Counts if self.program.unit.key == 1 => vec![Count, Fill],
             Way::Counts => vec![BucketCount, BucketPlan, Fill],
             Way::Passes => vec![Passes],
             Way::Fixed { is_large, .. } => vec![FixedFirst, fixed_sort(is_large), Passes],
@@ -176,7 +176,7 @@ impl HostPlan {
     }
 
     fn number(&self, kernel: Kernel) -> usize {
-        self.unit_kernels.iter().position(|&one| one == kernel).expect("the unit has it")
+        self.program.unit.kernels().iter().position(|&one| one == kernel).expect("the unit has it")
     }
 }
 
@@ -189,11 +189,6 @@ fn bucket_sort(is_large: bool) -> Kernel {
 }
 
 impl SortArguments {
-    /// The arrays that scratch memory must hold.
-    pub(crate) fn missing(&self) -> Missing {
-        Missing { keys: self.keys.map(|keys| keys.is_none()) }
-    }
-
     /// Launches the sort. Does not wait.
     ///
     /// # Safety
@@ -210,7 +205,9 @@ impl SortArguments {
         stream: CUstream,
     ) -> Result<(), Error> {
         let &HostPlan { n, ref bits, in_place, way, .. } = plan;
-        let at = plan.layout(self.missing());
+        let unit = &plan.program.unit;
+        let sign = if unit.kind == KeyKind::Signed { 1 << (8 * unit.key - 1) } else { 0 };
+        let at = plan.layout(self.keys.map(|keys| keys.is_none()));
         let place = |offset: usize| self.scratch + offset as u64;
         let array = |k: usize| self.keys[k].or(at.keys[k].map(place)).unwrap_or(0);
         let call = SortCall {
@@ -222,16 +219,15 @@ impl SortArguments {
             plan: place(at.plan),
             distinct: at.distinct.map_or(0, place),
             words: at.words.map(place),
-            flip: if self.descending { !plan.sign } else { plan.sign },
+            flip: if self.descending { !sign } else { sign },
             begin: bits.start,
             end: bits.end,
             passes: plan.passes as u32,
             in_place: u32::from(in_place),
             buckets: match way {
-                Way::Passes | Way::Counts => contract::NO_BUCKETS,
+                Way::Passes | Way::Counts | Way::OneBlock { .. } => contract::NO_BUCKETS,
                 Way::Fixed { .. } => contract::FIXED_BUCKETS,
                 Way::Buckets { .. } => contract::COUNTED_BUCKETS,
-                Way::OneBlock { .. } => contract::ONE_BUCKET,
             },
             no_keys: u32::from(self.keys[0].is_none()),
             parts: (2 * plan.multiprocessors).min(n.div_ceil(COUNT_KEYS)) as u32,
@@ -244,26 +240,23 @@ impl SortArguments {
         }
         let SortArguments { scratch, length, .. } = *self;
         let launches = Launches { plan, at, call, scratch, length, kernels, stream, is_first: Cell::new(true) };
-        // SAFETY: the caller vouches for the arguments.
-        unsafe {
-            match way {
-                Way::OneBlock { by_bins } => return launches.one_block(by_bins),
-                Way::Counts => return launches.counts(),
-                Way::Passes => {}
-                Way::Fixed { bits, is_large, sample } => launches.fixed(bits, is_large, sample)?,
-                Way::Buckets { lower, most, is_large, tries_single } => {
-                    if tries_single {
-                        launches.single_step()?;
-                    }
-                    launches.buckets(lower, most, is_large)?;
+        match way {
+            Way::OneBlock { by_bins } => return launches.one_block(by_bins),
+            Way::Counts => return launches.counts(),
+            Way::Passes => {}
+            Way::Fixed { bits, is_large, sample } => launches.fixed(bits, is_large, sample)?,
+            Way::Buckets { lower, most, is_large, tries_single } => {
+                if tries_single {
+                    launches.single_step()?;
                 }
+                launches.buckets(lower, most, is_large)?;
             }
-            launches.passes()
         }
+        launches.passes()
     }
 }
 
-/// The launches of one sort.
+/// The launches of one sort. `SortArguments::launch` alone makes it, and its caller vouches for all that the kernels use.
 struct Launches<'a> {
     plan: &'a HostPlan,
     at: Layout,
@@ -275,15 +268,13 @@ struct Launches<'a> {
     is_first: Cell<bool>,
 }
 
-/// # Safety
-/// Of each function, that of `SortArguments::launch`.
 impl Launches<'_> {
     fn place(&self, offset: usize) -> CUdeviceptr {
         self.scratch + offset as u64
     }
 
     /// Launches a kernel with the call, `more` arguments, at most two, and the address of the length.
-    unsafe fn launch(
+    fn launch(
         &self,
         kernel: Kernel,
         blocks: usize,
@@ -301,8 +292,8 @@ impl Launches<'_> {
             count += 1;
         }
         let arguments = &all[..count];
-        // SAFETY: the arguments are the kernel's in sort/kernels.cuh; the caller vouches for the
-        // rest.
+        // SAFETY: the arguments are the kernel's in sort/kernels.cuh; the caller of `SortArguments::launch` vouches for
+        // the rest.
         unsafe {
             if self.is_first.take() {
                 self.kernels.launch_with_shared(index, blocks, threads, shared, self.stream, arguments)
@@ -312,14 +303,13 @@ impl Launches<'_> {
         }
     }
 
-    unsafe fn one_block(&self, by_bins: bool) -> Result<(), Error> {
+    fn one_block(&self, by_bins: bool) -> Result<(), Error> {
         let shape = &self.plan.shape;
         let (kernel, block) = if by_bins { (FixedSort, shape.bucket) } else { (Small, shape.small) };
         let buckets = self.bucket_call();
         let more = [p(&buckets)];
         let more: &[*const c_void] = if by_bins { &more } else { &[] };
-        // SAFETY: the caller's.
-        unsafe { self.launch(kernel, 1, block.threads, kernel.shared(shape), more) }
+        self.launch(kernel, 1, block.threads, kernel.shared(shape), more)
     }
 
     /// The arguments of which only some depend on the way.
@@ -350,32 +340,26 @@ impl Launches<'_> {
         }
     }
 
-    unsafe fn count_buckets(&self, buckets: &BucketCall) -> Result<(), Error> {
+    fn count_buckets(&self, buckets: &BucketCall) -> Result<(), Error> {
         let blocks = self.plan.multiprocessors.min(self.plan.n.div_ceil(BUCKET_COUNT_KEYS));
         let shared = bucket_counters(buckets.most_lower_bits);
-        // SAFETY: the caller's.
-        unsafe {
-            self.launch(BucketCount, blocks, BUCKET_COUNT_THREADS as usize, shared, &[p(buckets)])?;
-            self.launch(BucketPlan, BINS, BINS, 0, &[p(buckets)])
-        }
+        self.launch(BucketCount, blocks, BUCKET_COUNT_THREADS as usize, shared, &[p(buckets)])?;
+        self.launch(BucketPlan, BINS, BINS, 0, &[p(buckets)])
     }
 
-    unsafe fn counts(&self) -> Result<(), Error> {
+    fn counts(&self) -> Result<(), Error> {
         let (blocks, threads) = (self.plan.n.div_ceil(FILL_KEYS), FILL_THREADS as usize);
-        // SAFETY: the caller's.
-        unsafe {
-            if self.plan.sizes.0 == 1 {
-                let counting = (4 * self.plan.multiprocessors).min(self.plan.n.div_ceil(COUNT_KEYS));
-                self.launch(Count, counting, COUNT_THREADS as usize, 0, &[])?;
-                return self.launch(Fill, blocks, threads, 0, &[]);
-            }
-            let buckets = self.bucket_call();
-            self.count_buckets(&buckets)?;
-            self.launch(Fill, blocks, threads, 0, &[p(&buckets)])
+        if self.plan.program.sizes().0 == 1 {
+            let counting = (4 * self.plan.multiprocessors).min(self.plan.n.div_ceil(COUNT_KEYS));
+            self.launch(Count, counting, COUNT_THREADS as usize, 0, &[])?;
+            return self.launch(Fill, blocks, threads, 0, &[]);
         }
+        let buckets = self.bucket_call();
+        self.count_buckets(&buckets)?;
+        self.launch(Fill, blocks, threads, 0, &[p(&buckets)])
     }
 
-    unsafe fn fixed(&self, bits: u32, is_large: bool, sample: FixedSample) -> Result<(), Error> {
+    fn fixed(&self, bits: u32, is_large: bool, sample: FixedSample) -> Result<(), Error> {
         let (n, shape) = (self.plan.n, &self.plan.shape);
         let block = shape.in_buckets(is_large);
         let (most, beyond) = probe_limits(n, block.tile(), 1 << bits);
@@ -390,15 +374,12 @@ impl Launches<'_> {
             ..self.bucket_call()
         };
         let (tiles, kernel) = (n.div_ceil(shape.fixed.tile()), fixed_sort(is_large));
-        // SAFETY: the caller's.
-        unsafe {
-            self.launch(FixedFirst, tiles, shape.fixed.threads, shape.fixed_shared(), &[p(&fixed)])?;
-            self.launch(kernel, 1 << sample.digit_bits, block.threads, kernel.shared(shape), &[p(&fixed)])
-        }
+        self.launch(FixedFirst, tiles, shape.fixed.threads, shape.fixed_shared(), &[p(&fixed)])?;
+        self.launch(kernel, 1 << sample.digit_bits, block.threads, kernel.shared(shape), &[p(&fixed)])
     }
 
     /// Sorts the keys if bits or range spread them. Otherwise they are left to counted buckets.
-    unsafe fn single_step(&self) -> Result<(), Error> {
+    fn single_step(&self) -> Result<(), Error> {
         let (n, shape) = (self.plan.n, &self.plan.shape);
         let block = shape.large;
         let (most, beyond) = probe_limits(n, block.tile() * SINGLE_DIGITS / BINS, BINS);
@@ -410,14 +391,11 @@ impl Launches<'_> {
             ..self.bucket_call()
         };
         let (tiles, sort, more) = (n.div_ceil(shape.step.tile()), BucketSortLarge, [p(&single)]);
-        // SAFETY: the caller's.
-        unsafe {
-            self.launch(FixedFirst, tiles, shape.step.threads, shape.bucket_tile_shared(), &more)?;
-            self.launch(sort, SINGLE_DIGITS, block.threads, sort.shared(shape), &more)
-        }
+        self.launch(FixedFirst, tiles, shape.step.threads, shape.bucket_tile_shared(), &more)?;
+        self.launch(sort, SINGLE_DIGITS, block.threads, sort.shared(shape), &more)
     }
 
-    unsafe fn buckets(&self, lower: u32, most: u32, is_large: bool) -> Result<(), Error> {
+    fn buckets(&self, lower: u32, most: u32, is_large: bool) -> Result<(), Error> {
         let &HostPlan { n, ref shape, multiprocessors, .. } = self.plan;
         let block = shape.in_buckets(is_large);
         let buckets = BucketCall {
@@ -431,29 +409,25 @@ impl Launches<'_> {
         let threads = SAMPLE_THREADS as usize;
         // Enough for the parts of the sample and for those of the map. Other blocks only wait.
         let blocks = (buckets.sampled as usize / (2 * threads)).clamp(1, multiprocessors);
-        // SAFETY: the caller's.
-        unsafe {
-            self.launch(Map, blocks, threads, 0, &more)?;
-            self.count_buckets(&buckets)?;
-            // Keys-only have no order to keep, so each tile has a block. With a payload blocks draw
-            // tiles.
-            let (is_alone, at_once) = (self.plan.sizes.1 == 0, 2 * multiprocessors);
-            let tiles = |more: usize| if is_alone { n.div_ceil(shape.step.tile()) + more } else { at_once };
-            self.launch(First, tiles(0), shape.step.threads, First.shared(shape), &more)?;
-            self.launch(Second, tiles(BINS), shape.step.threads, Second.shared(shape), &more)?;
-            // Large buckets take persistent blocks, one for each multiprocessor.
-            let (kernel, all) = (bucket_sort(is_large), BINS << lower);
-            let blocks = if is_large { multiprocessors.min(all) } else { all };
-            self.launch(kernel, blocks, block.threads, kernel.shared(shape), &more)
-        }
+        self.launch(Map, blocks, threads, 0, &more)?;
+        self.count_buckets(&buckets)?;
+        // Keys-only have no order to keep, so each tile has a block. With a payload blocks draw
+        // tiles.
+        let (is_alone, at_once) = (self.plan.program.sizes().1 == 0, 2 * multiprocessors);
+        let tiles = |more: usize| if is_alone { n.div_ceil(shape.step.tile()) + more } else { at_once };
+        self.launch(First, tiles(0), shape.step.threads, First.shared(shape), &more)?;
+        self.launch(Second, tiles(BINS), shape.step.threads, Second.shared(shape), &more)?;
+        // Large buckets take persistent blocks, one for each multiprocessor.
+        let (kernel, all) = (bucket_sort(is_large), BINS << lower);
+        let blocks = if is_large { multiprocessors.min(all) } else { all };
+        self.launch(kernel, blocks, block.threads, kernel.shared(shape), &more)
     }
 
     /// The passes sort the keys that buckets left, and return at once if there are none.
-    unsafe fn passes(&self) -> Result<(), Error> {
+    fn passes(&self) -> Result<(), Error> {
         let &HostPlan { tiles, ref shape, multiprocessors, .. } = self.plan;
         let blocks = tiles.max(self.call.parts as usize).min(2 * multiprocessors);
-        // SAFETY: the caller's.
-        unsafe { self.launch(Passes, blocks, shape.pass.threads, Passes.shared(shape), &[]) }
+        self.launch(Passes, blocks, shape.pass.threads, Passes.shared(shape), &[])
     }
 }
 
@@ -517,8 +491,7 @@ mod tests {
             for (multiprocessors, shared, architecture) in [(1, 48 << 10, 75), (188, 227 << 10, 90)] {
                 let machine = crate::cuda::kernels::Machine { architecture, multiprocessors, shared };
                 for bits in [0..width, 0..width - 1, 3..4] {
-                    let missing = Missing { keys: [true, true] };
-                    let bytes = program.scratch_up_to(MOST_KEYS, &bits, missing, &machine);
+                    let bytes = program.scratch_up_to(MOST_KEYS, &bits, [true; 2], &machine);
                     let (key, value) = program.sizes();
                     assert!(
                         bytes >= MOST_KEYS * value && bytes < 40 * MOST_KEYS * (key + value),

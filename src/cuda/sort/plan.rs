@@ -8,7 +8,6 @@ use super::contract::{
 use super::tuning::{
     BUCKET_MAP_BYTES, FIXED_MAP_BYTES, FIXED_MAP_ZERO, SortBlock, SortShape, distinct_bytes, map_tables,
 };
-use super::unit::{Kernel, KeyKind};
 use crate::cuda::kernels::Machine;
 use std::ops::Range;
 
@@ -96,19 +95,17 @@ impl SortProgram {
             _ => digits.max(1),
         };
         let tiles = n.div_ceil(shape.pass.tile()).min(MOST_TILES);
-        let sign = if self.unit.kind == KeyKind::Signed { 1 << (8 * self.unit.key - 1) } else { 0 };
-        let (sizes, unit_kernels) = (self.sizes(), self.unit.kernels());
         let multiprocessors = machine.multiprocessors;
-        HostPlan { n, sizes, unit_kernels, sign, bits, in_place, shape, way, passes, tiles, multiprocessors }
+        HostPlan { program: *self, n, bits, in_place, shape, way, passes, tiles, multiprocessors }
     }
 
     fn most_lower(machine: &Machine) -> Option<u32> {
         (LEAST_LOWER..=MOST_LOWER).rev().find(|&lower| bucket_counters(lower) <= machine.shared)
     }
 
-    /// An upper bound of the scratch memory of `n` keys or fewer, in place or not, without the
-    /// arrays of `missing`.
-    pub(crate) fn scratch_up_to(&self, n: usize, bits: &Range<u32>, missing: Missing, machine: &Machine) -> usize {
+    /// An upper bound of the scratch memory of `n` keys or fewer, in place or not. `missing`: whether scratch memory
+    /// holds the output keys and the second array of keys, which the caller may pass.
+    pub(crate) fn scratch_up_to(&self, n: usize, bits: &Range<u32>, missing: [bool; 2], machine: &Machine) -> usize {
         self.plans_up_to(n, bits, machine).iter().map(|plan| plan.scratch(missing)).max().unwrap_or(0)
     }
 
@@ -225,13 +222,8 @@ pub(super) fn sampled(n: usize) -> usize {
 /// The plan of a sort.
 #[derive(Clone, Debug)]
 pub(crate) struct HostPlan {
+    pub(super) program: SortProgram,
     pub(super) n: usize,
-    /// Bytes of a key and of its payload.
-    pub(super) sizes: (usize, usize),
-    /// The kernels of the unit.
-    pub(super) unit_kernels: &'static [Kernel],
-    /// The sign bit of integers.
-    pub(super) sign: u64,
     pub(super) bits: Range<u32>,
     pub(super) in_place: bool,
     pub(super) shape: SortShape,
@@ -288,13 +280,6 @@ impl FixedSample {
     }
 }
 
-/// The arrays that the caller does not pass. Scratch memory holds those that are needed.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Missing {
-    /// The output keys, and the second array of keys.
-    pub(crate) keys: [bool; 2],
-}
-
 /// Byte offsets in the scratch memory.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Layout {
@@ -336,9 +321,9 @@ fn is_whole(key: usize, bits: &Range<u32>) -> bool {
 }
 
 impl HostPlan {
-    pub(super) fn layout(&self, missing: Missing) -> Layout {
+    pub(super) fn layout(&self, missing: [bool; 2]) -> Layout {
         let mut at = Layout::default();
-        let (key, value) = self.sizes;
+        let (key, value) = self.program.sizes();
         // The fixed-capacity buckets of a single step hold all keys, and no other way reads them.
         let mut second_array = None;
         let mut take = |bytes: usize| {
@@ -397,14 +382,14 @@ impl HostPlan {
         let is_needed = [true, self.passes > 1];
         let memory = [None, second_array];
         for k in [0, 1] {
-            at.keys[k] = (missing.keys[k] && is_needed[k]).then(|| memory[k].unwrap_or_else(|| take(self.n * key)));
+            at.keys[k] = (missing[k] && is_needed[k]).then(|| memory[k].unwrap_or_else(|| take(self.n * key)));
         }
         at.values = (value > 0 && self.passes > 1).then(|| take(self.n * value));
         at
     }
 
-    /// Bytes of scratch memory, which may hold anything.
-    pub(crate) fn scratch(&self, missing: Missing) -> usize {
+    /// Bytes of scratch memory, which may hold anything. `missing` is as for `SortProgram::scratch_up_to`.
+    pub(crate) fn scratch(&self, missing: [bool; 2]) -> usize {
         self.layout(missing).bytes
     }
 }
@@ -527,7 +512,7 @@ mod tests {
             let plan = pairs.plan(1 << 20, bits.clone(), in_place, &MACHINE);
             assert_eq!(plan.passes, expected, "{bits:?} in place {in_place}");
         }
-        let missing = Missing { keys: [true, true] };
+        let missing = [true; 2];
         let n: usize = (1 << 31) + 1;
         let plan = pairs.plan(n, 0..32, false, &MACHINE);
         assert_eq!((plan.way, plan.tiles), (Way::Passes, MOST_TILES));
@@ -580,7 +565,7 @@ mod tests {
             SortProgram::of::<u16, u64>(),
         ] {
             let bits = 0..8 * program.sizes().0 as u32;
-            for missing in [[false, false], [false, true], [true, true]].map(|keys| Missing { keys }) {
+            for missing in [[false, false], [false, true], [true, true]] {
                 for n in lengths.clone() {
                     let enough = program.scratch_up_to(n, &bits, missing, &MACHINE);
                     let kernels = program.kernels_up_to(n, &bits, &MACHINE);
