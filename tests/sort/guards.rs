@@ -224,7 +224,7 @@ const OF_FIXED_BUCKETS: &[Guard] = &[
     },
     Guard {
         name: "a single step moves no key if bits do not spread them",
-        without: once("+ share(key), 1) >= most) <= beyond;", "+ share(key), 1) >= PROBE_KEYS) <= beyond;"),
+        without: once("+ share(probe), 1) >= most) <= beyond;", "+ share(probe), 1) >= PROBE_KEYS) <= beyond;"),
         keys: frequent_key_for_a_single_step,
         expected: Fixed(FixedFunction::Nowhere),
         fails: "Overflow, not Nowhere",
