@@ -71,7 +71,8 @@ impl<Op: Operator<T>, T: Element, S> Reduce<Op, T, S> {
 /// | segments | folded by | the time depends on |
 /// |---|---|---|
 /// | rows of up to 128 KiB, 64 or more of up to 256 KiB | some lanes, a warp or a block each | the bytes |
-/// | by offsets of up to 16 MiB of items, unless many and short or few and long | a warp or a block each; the longest are shared | how unequal they are |
+/// | longer rows, of up to 16 MiB together | several blocks each | the bytes |
+/// | by offsets of up to 16 MiB of items, unless many and short | a warp or a block each; the longest are shared | how unequal they are |
 /// | others | all warps, with equally many items each | the bytes |
 ///
 /// In the last row, of up to 2^16 items of at most 4 bytes (2^15 of 8, 2^14 of wider ones), a block

@@ -5,7 +5,7 @@ use super::sort_engines::{
     How, IndexBase, Keys, NAME, Payload, Segments, lengths_of_programs, movable, not_too_long, prepare_payload,
     same_length, sort_on_either,
 };
-use crate::cuda::sort::SortProgram;
+use crate::cuda::sort::{BOTH_KEYS, SECOND_KEYS, SortProgram};
 use crate::cuda::{KeyKind, Machine};
 use crate::site::{AnySite, Anywhere, Site, len_method, site_methods};
 use crate::submit::Submit;
@@ -243,7 +243,7 @@ impl<K: SortKey, S: AnySite> Sort<K, S> {
     /// [`Error::Bits`], [`Error::Capturing`] if the stream is being captured, and those of the
     /// driver and the compiler.
     pub fn prepare(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
-        Self::prepare_for::<()>(self.range()?, n, [false, true], workspace)
+        Self::prepare_for::<()>(self.range()?, n, SECOND_KEYS, workspace)
     }
 
     /// [`prepare`](Sort::prepare) for keys with a payload of type `V`.
@@ -252,7 +252,7 @@ impl<K: SortKey, S: AnySite> Sort<K, S> {
     /// As for [`prepare`](Sort::prepare), and [`Error::ItemSize`].
     pub fn prepare_pairs<V: Pod>(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
         movable::<V>()?;
-        Self::prepare_for::<V>(self.range()?, n, [false, true], workspace)
+        Self::prepare_for::<V>(self.range()?, n, SECOND_KEYS, workspace)
     }
 
     /// [`prepare`](Sort::prepare) for [`indices_into`](Sort::indices_into).
@@ -261,7 +261,7 @@ impl<K: SortKey, S: AnySite> Sort<K, S> {
     /// As for [`prepare`](Sort::prepare), and [`Error::TooLong`].
     pub fn prepare_indices<I: Index>(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
         countable::<I>(NAME, n)?;
-        Self::prepare_for::<I>(self.range()?, n, [true; 2], workspace)
+        Self::prepare_for::<I>(self.range()?, n, BOTH_KEYS, workspace)
     }
 
     /// [`prepare`](Sort::prepare) for
@@ -272,7 +272,7 @@ impl<K: SortKey, S: AnySite> Sort<K, S> {
     /// As for [`prepare`](Sort::prepare).
     pub fn prepare_lexicographic<L: SortKey>(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
         let all = 0..8 * size_of::<L>() as u32;
-        Sort::<L, S>::prepare_for::<K>(all, n, [false, true], workspace)?;
+        Sort::<L, S>::prepare_for::<K>(all, n, SECOND_KEYS, workspace)?;
         self.prepare_pairs::<L>(n, workspace)
     }
 

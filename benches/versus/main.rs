@@ -22,7 +22,7 @@
 //! | `--length-segments` | the same of scan, reduce and sort by segment, and by column | `length.rs` |
 //! | `--segmented` | scan and reduce by segment: sums of `f32`, segments of 1 to 2^28 of 2^28 items | `segmented.rs` |
 //! | `--segmented-sweep` | scan and reduce by segment and row: 1 to 2^28 segments of 1 to 2^28 items | `segmented.rs` |
-//! | `--segmented-short` | scan and reduce by offsets: 2^14 to 2^24 items, segments of random lengths, one of half | `segmented.rs` |
+//! | `--segmented-short` | scan and reduce of short inputs: few long segments, random lengths, one of half | `segmented.rs` |
 //! | `--segmented-sort` | sort by segment: `u32` keys, pairs and source indices, segments of 16 to 2^20 of 2^26 keys | `segmented_sort.rs` |
 //! | `--columns` | scan and reduce by column: sums and maxima of `f32`, 1 to 2^20 columns of 2^26 items | `segmented.rs` |
 //! | `--select` | compaction, partition and unique of `u32`, 2^10 to 2^28 | `compact.rs` |

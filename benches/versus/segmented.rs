@@ -52,11 +52,16 @@ pub(crate) fn sweep(gpu: &Gpu, verdict: &Verdict) {
     }
 }
 
-/// Scans and reductions by offsets of short inputs: segments of random lengths, and the same with one of half of all
-/// items.
+/// Scans and reductions of short inputs: few long segments by offsets and by rows, segments of random lengths by offsets,
+/// and the same with one of half of all items.
 pub(crate) fn short(gpu: &Gpu, verdict: &Verdict) {
     const LONGEST: u32 = 24;
     let Some(mut bench) = Bench::<f32>::new(gpu, verdict, 1 << LONGEST) else { return };
+    for cell in [(0, 16), (0, 18), (0, 20), (0, 22), (4, 14), (4, 16), (4, 18), (6, 15), (7, 15), (8, 14)] {
+        let (segments, length) = cell;
+        let offsets: Vec<u32> = (0..=1_u32 << segments).map(|k| k << length).collect();
+        lengths(&mut bench, 1 << (segments + length), &self::cell(cell), &offsets, Some(1 << length));
+    }
     for log in (14..=LONGEST).step_by(2) {
         let n = 1 << log;
         for most in [32, 512, 8192] {

@@ -85,6 +85,7 @@ template <class Operator, u32 CHUNK> struct EachReduction : Each<Operator, CHUNK
         if (shared.is_last) close_all<Operator>(shared.headed, blockDim.x, by.pieces, shares, out);
     }
     static constexpr u32 LONG_PIECE = 1 << 16;
+    static_assert(MOST_FOLDED_PIECES < LONG_PIECE - 1, "the ticket counts both");
 
     __device__ Carry fold_by_block(Position begin, u32 count) const {
         u32 warps = this->warps();

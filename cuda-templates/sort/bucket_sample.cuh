@@ -215,7 +215,7 @@ template <class Order, class Bits, u32 THREADS> struct MapMaker {
                 map.frequent[at] = s.few.key(threadIdx.x);
                 map.frequent_hits[at] = hits;
             }
-        // Not by `is_last_of`: with the answer in a register the compiler takes half of the registers for all.
+        // Not by `is_last_of`: then the compiler gives `bucket_map` 32 registers, not 64.
         __threadfence();
         __syncthreads();
         if (threadIdx.x == 0) s.is_last = add_acquire_release(&map.mapped, 1) == parts - 1;

@@ -27,7 +27,7 @@ template <class Order, class Tile> struct FixedDigit {
         u32 counts[2][BINS]; // probed keys of each bucket or, if IS_SINGLE, each part; by bits and by range
         // by warp: the least key, bits inverted, and the greatest
         Bits ends[2][Tile::THREADS / WARP];
-        bool has_map; // whether the map of intervals was ready when the block started; for thread 0 to see
+        bool has_map; // whether thread 0 saw a finished map of intervals
     };
     ProbeState &shared;
     SortPlan<sizeof(Bits) + 1> &plan;

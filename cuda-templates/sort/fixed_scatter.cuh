@@ -23,11 +23,11 @@ struct FixedPosition {
     }
 };
 
-// Stores a key, unless it is final: the histogram tells heavy keys.
+// Stores a key. Around heavy keys not one that is final: the histogram tells them.
 template <class D, class Bits> struct PutUnlessDone {
     Bits *out;
     __device__ void operator()(u64 position, Bits key) const {
-        if (!IS_COSTLY<D> || !(position & DONE)) out[position] = key;
+        if (!IS_AROUND_HEAVY<D> || !(position & DONE)) out[position] = key;
     }
 };
 

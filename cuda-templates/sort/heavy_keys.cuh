@@ -194,6 +194,8 @@ template <class Base, class Bits> struct AroundHeavy {
     }
 };
 template <class Base, class Bits> constexpr bool IS_COSTLY<AroundHeavy<Base, Bits>> = true;
+template <class D> constexpr bool IS_AROUND_HEAVY = false;
+template <class Base, class Bits> constexpr bool IS_AROUND_HEAVY<AroundHeavy<Base, Bits>> = true;
 
 // ---- heavy keys in the output -----------------------------------------------------------------
 

@@ -82,7 +82,8 @@ template <class Value> __device__ inline Value &payload_at(Value *out, u64 index
 
 // Sorts a tile stably by a digit: keys from `from`, by `encode`, to `put(index, key)`, the payload from
 // `values` to `values_out`. If `values` is null, the payload is the source indices, from `first`
-// on. `left`: the keys from the tile's first one on.
+// on. `left`: the keys from the tile's first one on. `chain.publish(digit, total)` tells later tiles; `receive(digit,
+// total)`, called after it, returns where the digit's run goes.
 template <class Tile, class D, class Encode, class Put, class Out, class Chain, class Receive>
 __device__ inline void stable_tile(typename Tile::Shared &s, u64 left, D digit, const typename Tile::Shape::Bits *from,
                                    const Encode &encode, const Put &put, const typename Tile::Shape::Value *values,

@@ -144,8 +144,8 @@ fn by_segment(
     Ok(())
 }
 
-/// Lengths that take each kernel: segments of three items, one segment with half of all items, and rows of two
-/// lengths.
+/// Lengths that take each kernel: segments of three items, one segment with half of all items, and rows that
+/// a warp, a block or several blocks take.
 fn by_segments_of_all_lengths(stream: &Arc<CudaStream>) -> Result<(), Error> {
     let mut rng = Rng::new();
     for n in [30_000, 2_000_001, 10_000_002] {
@@ -153,7 +153,7 @@ fn by_segments_of_all_lengths(stream: &Arc<CudaStream>) -> Result<(), Error> {
         let half = Segments::draw(&mut rng, n, Lengths::Half, false);
         by_segment(stream, &mut rng, &half, None)?;
     }
-    for columns in [700, 20_000] {
+    for columns in [700, 20_000, 500_000] {
         by_segment(stream, &mut rng, &Segments::rows(2_000_000 / columns, columns), Some(columns))?;
     }
     Ok(())

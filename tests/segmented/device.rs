@@ -288,9 +288,11 @@ fn rows_of_a_block() {
 fn segments_of_a_block() {
     const KIB: usize = 1 << 10;
     /// Lengths of segments in turn, for elements of `size` bytes of which `n` are all, and `piece` a piece.
-    fn in_turn(size: usize, n: usize, piece: usize) -> [Vec<usize>; 16] {
+    fn in_turn(size: usize, n: usize, piece: usize) -> [Vec<usize>; 17] {
         let items = |bytes: usize| bytes / size;
         let few = [[n - n / 10].as_slice(), &[n / 1000 + 1; 300]].concat();
+        // The mean of 1.1 KiB is one warp's, so more than 32 KiB are long, or than a piece.
+        let of_warps = [[items(32 * KIB), items(32 * KIB) + 1].as_slice(), &[items(100); 60]].concat();
         [
             vec![items(KIB / 2)],
             vec![items(4 * KIB)],
@@ -308,6 +310,7 @@ fn segments_of_a_block() {
             vec![n / 2, 9, 10, 11],
             vec![n / 3, n / 3, 1, 0, 0],
             few,
+            of_warps,
         ]
     }
     fn walk<Op: Operator<T>, T: Sample>(engine: &mut OnDevice) {
@@ -329,7 +332,7 @@ fn segments_of_a_block() {
             // As in src/cuda/segmented/tuning.rs.
             let of_reduction = n.div_ceil(64).clamp(items(16 * KIB), items(64 * KIB)).next_multiple_of(128);
             let of_scan = items(if size_of::<T>() == 32 { 24 * KIB } else { 32 * KIB }) / 128 * 128;
-            // The last two begin to be long: in a scan and where segments are short, and where they have blocks.
+            // A segment with more than the last two is long: in a scan, and where each has a block.
             for piece in [of_reduction, of_scan, items(128 * KIB)] {
                 for (k, in_turn) in in_turn(size_of::<T>(), n, piece).into_iter().enumerate() {
                     let kind = [Kind::Offsets32, Kind::Offsets64][rng.below(2)];
@@ -505,7 +508,7 @@ fn sanitize() {
             let sums = reduce::<Op, T>().init(x[0]).segments(&offsets).run(&input).unwrap();
             let expected = reduce_oracle::<Op, T>(&x, &segments, Some(x[0]), x[0]);
             assert_same(&stream.clone_dtoh(&sums).unwrap(), &expected, &(n, lengths));
-            for columns in [[1001, 5003], [13, 64]].map(|of| n.min(of[k % 2])) {
+            for columns in [[1001, 5003], [13, 64], [(n / 2).max(1), n]].map(|of| n.min(of[k % 2])) {
                 let rows = Segments::rows(n / columns, columns);
                 let input = stream.clone_htod(&x[..rows.n]).unwrap();
                 let options = Options { exclusive: false, init: Some(x[0]), reverse: false };

@@ -303,9 +303,9 @@ fn few_items_of_a_long_memory() {
         room.assert_holds(&engine.get(&output), &runs, &("runs", what));
         one.assert_holds(&engine.get(&count), &[runs.len() as u64], &("runs", what));
 
-        // A warp takes rows of 1000 whole. Tiles and pieces cut those of 100 003.
-        for columns in [1000, 100_003] {
-            let rows = Segments::rows(most / columns, columns);
+        // A warp takes rows of 1000 whole. Tiles and stretches cut those of 100 003, and pieces cut few of them.
+        for (rows, columns) in [(most / 1000, 1000), (most / 100_003, 100_003), (40, 100_003)] {
+            let rows = Segments::rows(rows, columns);
             let n = n.min(rows.n);
             let scanned = scan_oracle::<Sum, u32>(&x[..n], &cut(&rows, n), options);
             assert_holds!(scan.rows(columns), rows.n, scanned);
@@ -323,7 +323,7 @@ fn prepared_once() {
     let OnDevice { stream, mut workspace, .. } = or_skip!(OnDevice::new());
     let mut rng = Rng::new();
     let options = Options { exclusive: false, init: None, reverse: false };
-    for most in [1_500_000, 3_000_000] {
+    for most in [1_500_000, 4_300_000] {
         let x: Vec<u32> = noise(&mut rng, most);
         let begins = (0..=200).map(|k| 9 * k);
         let segments = Segments { n: most, offsets: begins.chain([most - 1000, most - 3]).collect() };

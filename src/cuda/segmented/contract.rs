@@ -24,7 +24,8 @@ constants! {
         EACH_WARPS: u32 = 8;
         /// The most bytes of a segment of mean length for each of its warps there, if these are not all of a block.
         OF_EACH_WARP: u32 = 4096;
-        /// The most pieces of a scan there: one group of the look-back.
+        /// The most pieces of a reduction there, and of a scan: one group of the look-back.
+        MOST_FOLDED_PIECES: u32 = 512;
         MOST_SCANNED_PIECES: u32 = 128;
     }
 }
@@ -59,7 +60,7 @@ shared! {
         of_warp: u32 = "u32 of_warp";
         /// More items than this make a segment by offsets wide.
         wide: u32 = "u32 wide";
-        /// Pieces of the input, a block each, which take the segments longer than one. None if no segment can be.
+        /// Pieces of the input, a block each, which take the long segments. None if no segment can be long.
         pieces: u32 = "u32 pieces";
         /// Items of a piece.
         piece: u32 = "u32 piece";

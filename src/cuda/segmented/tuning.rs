@@ -1,7 +1,9 @@
 //! The shapes of the kernels of reduce of runs, of segments that lanes, warps or blocks take alone, and of short
 //! inputs. Scan by segment has those of scan, reduce by segment `segmented_ranges` of reduce.
 
-use super::contract::{EACH_WARPS, EachShares, MOST_SCANNED_PIECES, OF_EACH_WARP, SHORT_INPUT_THREADS};
+use super::contract::{
+    EACH_WARPS, EachShares, MOST_FOLDED_PIECES, MOST_SCANNED_PIECES, OF_EACH_WARP, SHORT_INPUT_THREADS,
+};
 use crate::cuda::scan::tuning::{TUNING, Tuning, range};
 use crate::cuda::tuning::LONG;
 
@@ -71,7 +73,8 @@ const fn unit_items(size: usize) -> usize {
 }
 
 const KIB: usize = 1 << 10;
-/// The longest mean, in bytes, of fewer than 64 segments and of more. NVIDIA H200, 2026-11-27.
+/// The longest mean, in bytes, of fewer than 64 segments and of more: longer rows, and segments by offsets of a mean
+/// beyond the first number, are cut into pieces. NVIDIA H200, 2026-11-27.
 const MOST_TO_FOLD: [usize; 2] = [128 * KIB, 256 * KIB];
 const MOST_TO_SCAN: [usize; 2] = [32 * KIB, 64 * KIB];
 /// The most bytes of all items, by offsets and in longer rows. NVIDIA H200, 2026-11-29.
@@ -79,15 +82,15 @@ const MOST_FOLDED: usize = 16 << 20;
 const MOST_SCANNED: usize = 4 << 20;
 /// More bytes for each of its warps make a segment wide: all warps of the block take it.
 const OF_WIDE_WARP: usize = 16 * KIB;
-/// Bytes of all items by offsets up to which no segment is long, but for one of more than 128 KiB.
+/// Bytes of all items by offsets that have no pieces, unless the mean is too long without.
 const WITHOUT_PIECES: usize = 256 * KIB;
-/// Up to so many bytes no segment is long.
+/// Up to so many bytes no segment is long in a reduction. NVIDIA H200, 2026-11-30.
 const LEAST_OF_LONG: usize = 32 * KIB;
-/// The least bytes of a piece of a reduction, and the most by offsets, where each piece searches, and in rows.
-///
-/// NVIDIA H200, 2026-11-30.
+/// The least bytes of a piece of a reduction. NVIDIA H200, 2026-11-30.
 const LEAST_OF_PIECE: usize = 16 * KIB;
+/// The most bytes by offsets, where each piece searches. NVIDIA H200, 2026-11-30.
 const MOST_OF_PIECE: usize = 64 * KIB;
+/// The most bytes in rows. NVIDIA H200, 2026-11-30.
 const MOST_OF_PIECE_IN_ROWS: usize = 32 * KIB;
 /// Bytes of a piece of a scan, or what a block holds at once if that is less.
 const OF_SCANNED_PIECE: usize = 32 * KIB;
@@ -105,7 +108,7 @@ fn folded_piece(n: usize, size: usize, most: usize) -> usize {
 pub(crate) fn most_pieces(n: usize, size: usize) -> usize {
     match n.saturating_mul(size) {
         bytes if bytes <= MOST_TO_FOLD[0] => 0,
-        bytes => bytes.div_ceil(LEAST_OF_PIECE).min(MOST_FOLDED.div_ceil(MOST_OF_PIECE_IN_ROWS)),
+        bytes => bytes.div_ceil(LEAST_OF_PIECE).min(MOST_FOLDED_PIECES as usize),
     }
 }
 
@@ -351,6 +354,18 @@ mod tests {
         assert_eq!([pieces(4, 1 << 18, 4), pieces(1, 1 << 22, 4)], [Some([128, 8192]), Some([512, 8192])]);
         assert_eq!(pieces(3, 99_999, 12), Some([107, 2816]), "whole lines");
         assert_eq!([pieces(1, 1 + (1 << 22), 4), pieces(2, usize::MAX, 1), pieces(0, 1 << 20, 4)], [None; 3]);
+        for (size, rows) in (1..=64).flat_map(|size| [1, 2, 63, 64].map(|rows| (size, rows))) {
+            for bytes in [128 * KIB, 256 * KIB, 1 << 20, 4 << 20, MOST_FOLDED] {
+                for columns in [bytes / rows / size - 1, bytes / rows / size, bytes / rows / size + 1] {
+                    if columns * size > MOST_TO_FOLD[usize::from(rows >= 64)] {
+                        assert_eq!(pieces(rows, columns, size).is_some(), rows * columns * size <= MOST_FOLDED);
+                    }
+                    let Some(grid) = EachGrid::offsets(rows, rows * columns, size) else { continue };
+                    let EachShares { pieces, piece, longest, .. } = grid.shares;
+                    assert!(pieces as usize <= most_pieces(rows * columns, size) && piece <= longest, "by offsets");
+                }
+            }
+        }
     }
 
     #[test]

@@ -105,7 +105,8 @@ shared! {
         counted: u32 = "u32 counted";
         /// Whether the passes may begin: the histograms are scanned, and `which` and `running` are final.
         planned: u32 = "u32 planned";
-        /// Whether passes sort all keys: a bucket overflows, no map fits, or the keys have few digits.
+        /// Whether passes sort all keys: a bucket overflows, no map fits, the probe promises none, or the keys have few
+        /// digits.
         too_large: u32 = "u32 too_large";
         /// The range of the output that the buckets leave to passes: its first index, complemented,
         /// and its end; zero without such a range.

@@ -1,28 +1,25 @@
-//! Sorting on the device: the programs and the launches. `plan` chooses the algorithm and the
-//! scratch memory.
+//! Sorting on the device: the programs, and a call's arguments. `plan` chooses the algorithm and the
+//! scratch memory; `launches` launches its kernels.
 
 use super::driver::check;
-use super::kernels::{First, Kernels, p};
+use super::kernels::{First, Kernels};
 use super::library::{self, BuiltIn, Caller, Program};
 use super::unit::with_length;
 use crate::{Error, SortKey};
 use cudarc::driver::sys::{self, CUdeviceptr, CUstream};
 use std::any::{TypeId, type_name};
-use std::cell::Cell;
-use std::ffi::c_void;
 
 pub(crate) mod contract;
+mod launches;
 pub(crate) mod payload;
 mod plan;
 pub(crate) mod tuning;
 pub(crate) mod unit;
-use contract::{
-    BINS, BUCKET_COUNT_THREADS, BucketCall, COUNT_THREADS, FILL_ITEMS, FILL_THREADS, SAMPLE_THREADS, SINGLE_BITS,
-    SINGLE_DIGITS, SortCall,
-};
+use contract::SortCall;
+use launches::Launches;
 use payload::with_word;
-pub(crate) use plan::HostPlan;
-use plan::{FixedSample, Layout, MOST_LOWER, Way, bucket_counters, probe_limits, sampled};
+pub(crate) use plan::{BOTH_KEYS, HostPlan, SECOND_KEYS};
+use plan::{MOST_LOWER, Way, bucket_counters};
 use tuning::{SortShape, sort_shape};
 use unit::Kernel::{self, *};
 pub(crate) use unit::KeyKind;
@@ -50,11 +47,8 @@ impl Kernel {
     }
 }
 
-/// The fewest keys for which another block of `sort_count` or `bucket_count` is worth its start.
+/// The fewest keys for which another block of `sort_count` is worth its start.
 const COUNT_KEYS: usize = 4096;
-const BUCKET_COUNT_KEYS: usize = 1 << 15;
-/// Keys of a block of `sort_fill`.
-const FILL_KEYS: usize = (FILL_THREADS * FILL_ITEMS) as usize;
 
 // ---- programs
 
@@ -239,195 +233,8 @@ impl SortArguments {
             check("cuMemsetD8Async", device, cleared)?;
         }
         let SortArguments { scratch, length, .. } = *self;
-        let launches = Launches { plan, at, call, scratch, length, kernels, stream, is_first: Cell::new(true) };
-        match way {
-            Way::OneBlock { by_bins } => return launches.one_block(by_bins),
-            Way::Counts => return launches.counts(),
-            Way::Passes => {}
-            Way::Fixed { bits, is_large, sample } => launches.fixed(bits, is_large, sample)?,
-            Way::Buckets { lower, most, is_large, tries_single } => {
-                if tries_single {
-                    launches.single_step()?;
-                }
-                launches.buckets(lower, most, is_large)?;
-            }
-        }
-        launches.passes()
-    }
-}
-
-/// The launches of one sort. `SortArguments::launch` alone makes it, and its caller vouches for all that the kernels use.
-struct Launches<'a> {
-    plan: &'a HostPlan,
-    at: Layout,
-    call: SortCall,
-    scratch: CUdeviceptr,
-    length: Option<CUdeviceptr>,
-    kernels: &'a Kernels,
-    stream: CUstream,
-    is_first: Cell<bool>,
-}
-
-impl Launches<'_> {
-    fn place(&self, offset: usize) -> CUdeviceptr {
-        self.scratch + offset as u64
-    }
-
-    /// Launches a kernel with the call, `more` arguments, at most two, and the address of the length.
-    fn launch(
-        &self,
-        kernel: Kernel,
-        blocks: usize,
-        threads: usize,
-        shared: usize,
-        more: &[*const c_void],
-    ) -> Result<(), Error> {
-        debug_assert!(self.plan.kernels().contains(&kernel), "{kernel:?} is not loaded");
-        let (index, blocks, threads) = (self.plan.number(kernel), blocks as u32, threads as u32);
-        let mut all = [p(&self.call); 4];
-        all[1..=more.len()].copy_from_slice(more);
-        let mut count = 1 + more.len();
-        if let Some(length) = &self.length {
-            all[count] = p(length);
-            count += 1;
-        }
-        let arguments = &all[..count];
-        // SAFETY: the arguments are the kernel's in sort/kernels.cuh; the caller of `SortArguments::launch` vouches for
-        // the rest.
-        unsafe {
-            if self.is_first.take() {
-                self.kernels.launch_with_shared(index, blocks, threads, shared, self.stream, arguments)
-            } else {
-                self.kernels.launch_dependent(index, blocks, threads, shared, self.stream, arguments)
-            }
-        }
-    }
-
-    fn one_block(&self, by_bins: bool) -> Result<(), Error> {
-        let shape = &self.plan.shape;
-        let (kernel, block) = if by_bins { (FixedSort, shape.bucket) } else { (Small, shape.small) };
-        let buckets = self.bucket_call();
-        let more = [p(&buckets)];
-        let more: &[*const c_void] = if by_bins { &more } else { &[] };
-        self.launch(kernel, 1, block.threads, kernel.shared(shape), more)
-    }
-
-    /// The arguments of which only some depend on the way.
-    fn bucket_call(&self) -> BucketCall {
-        let at = &self.at;
-        BucketCall {
-            map: self.place(at.map),
-            counts: self.place(at.counts),
-            coarse_counts: self.place(at.coarse_counts),
-            starts: self.place(at.starts),
-            cursors: self.place(at.cursors),
-            coarse_cursors: self.place(at.coarse_cursors),
-            begins: self.place(at.begins),
-            sample: self.place(at.sample),
-            sampled: sampled(self.plan.n) as u32,
-            lower_bits: MOST_LOWER,
-            most_lower_bits: MOST_LOWER,
-            room: self.plan.shape.bucket.tile() as u32,
-            at_once: 0,
-            keys: self.place(at.fixed[0]),
-            values: self.place(at.fixed[1]),
-            bits: 0,
-            digit_bits: 0,
-            most: 0,
-            beyond: 0,
-            interval_parts: 0,
-            heavy_room: 0,
-        }
-    }
-
-    fn count_buckets(&self, buckets: &BucketCall) -> Result<(), Error> {
-        let blocks = self.plan.multiprocessors.min(self.plan.n.div_ceil(BUCKET_COUNT_KEYS));
-        let shared = bucket_counters(buckets.most_lower_bits);
-        self.launch(BucketCount, blocks, BUCKET_COUNT_THREADS as usize, shared, &[p(buckets)])?;
-        self.launch(BucketPlan, BINS, BINS, 0, &[p(buckets)])
-    }
-
-    fn counts(&self) -> Result<(), Error> {
-        let (blocks, threads) = (self.plan.n.div_ceil(FILL_KEYS), FILL_THREADS as usize);
-        if self.plan.program.sizes().0 == 1 {
-            let counting = (4 * self.plan.multiprocessors).min(self.plan.n.div_ceil(COUNT_KEYS));
-            self.launch(Count, counting, COUNT_THREADS as usize, 0, &[])?;
-            return self.launch(Fill, blocks, threads, 0, &[]);
-        }
-        let buckets = self.bucket_call();
-        self.count_buckets(&buckets)?;
-        self.launch(Fill, blocks, threads, 0, &[p(&buckets)])
-    }
-
-    fn fixed(&self, bits: u32, is_large: bool, sample: FixedSample) -> Result<(), Error> {
-        let (n, shape) = (self.plan.n, &self.plan.shape);
-        let block = shape.in_buckets(is_large);
-        let (most, beyond) = probe_limits(n, block.tile(), 1 << bits);
-        let fixed = BucketCall {
-            room: block.tile() as u32,
-            bits,
-            digit_bits: sample.digit_bits,
-            most: most as u32,
-            beyond: beyond as u32,
-            interval_parts: sample.parts as u32,
-            heavy_room: sample.heavy_room as u32,
-            ..self.bucket_call()
-        };
-        let (tiles, kernel) = (n.div_ceil(shape.fixed.tile()), fixed_sort(is_large));
-        self.launch(FixedFirst, tiles, shape.fixed.threads, shape.fixed_shared(), &[p(&fixed)])?;
-        self.launch(kernel, 1 << sample.digit_bits, block.threads, kernel.shared(shape), &[p(&fixed)])
-    }
-
-    /// Sorts the keys if bits or range spread them. Otherwise they are left to counted buckets.
-    fn single_step(&self) -> Result<(), Error> {
-        let (n, shape) = (self.plan.n, &self.plan.shape);
-        let block = shape.large;
-        let (most, beyond) = probe_limits(n, block.tile() * SINGLE_DIGITS / BINS, BINS);
-        let single = BucketCall {
-            room: block.tile() as u32,
-            bits: SINGLE_BITS,
-            most: most as u32,
-            beyond: beyond as u32,
-            ..self.bucket_call()
-        };
-        let (tiles, sort, more) = (n.div_ceil(shape.step.tile()), BucketSortLarge, [p(&single)]);
-        self.launch(FixedFirst, tiles, shape.step.threads, shape.bucket_tile_shared(), &more)?;
-        self.launch(sort, SINGLE_DIGITS, block.threads, sort.shared(shape), &more)
-    }
-
-    fn buckets(&self, lower: u32, most: u32, is_large: bool) -> Result<(), Error> {
-        let &HostPlan { n, ref shape, multiprocessors, .. } = self.plan;
-        let block = shape.in_buckets(is_large);
-        let buckets = BucketCall {
-            lower_bits: lower,
-            most_lower_bits: most,
-            room: block.tile() as u32,
-            at_once: (block.blocks * multiprocessors) as u32,
-            ..self.bucket_call()
-        };
-        let more = [p(&buckets)];
-        let threads = SAMPLE_THREADS as usize;
-        // Enough for the parts of the sample and for those of the map. Other blocks only wait.
-        let blocks = (buckets.sampled as usize / (2 * threads)).clamp(1, multiprocessors);
-        self.launch(Map, blocks, threads, 0, &more)?;
-        self.count_buckets(&buckets)?;
-        // Keys-only have no order to keep, so each tile has a block. With a payload blocks draw
-        // tiles.
-        let (is_alone, at_once) = (self.plan.program.sizes().1 == 0, 2 * multiprocessors);
-        let tiles = |more: usize| if is_alone { n.div_ceil(shape.step.tile()) + more } else { at_once };
-        self.launch(First, tiles(0), shape.step.threads, First.shared(shape), &more)?;
-        self.launch(Second, tiles(BINS), shape.step.threads, Second.shared(shape), &more)?;
-        // Large buckets take persistent blocks, one for each multiprocessor.
-        let (kernel, all) = (bucket_sort(is_large), BINS << lower);
-        let blocks = if is_large { multiprocessors.min(all) } else { all };
-        self.launch(kernel, blocks, block.threads, kernel.shared(shape), &more)
-    }
-
-    /// The passes sort the keys that buckets left, and return at once if there are none.
-    fn passes(&self) -> Result<(), Error> {
-        let &HostPlan { tiles, ref shape, multiprocessors, .. } = self.plan;
-        let blocks = tiles.max(self.call.parts as usize).min(2 * multiprocessors);
-        self.launch(Passes, blocks, shape.pass.threads, Passes.shared(shape), &[])
+        // SAFETY: the caller vouches for all that the kernels use.
+        unsafe { Launches::new(plan, at, call, scratch, length, kernels, stream) }.all()
     }
 }
 

@@ -103,8 +103,7 @@ impl SortProgram {
         (LEAST_LOWER..=MOST_LOWER).rev().find(|&lower| bucket_counters(lower) <= machine.shared)
     }
 
-    /// An upper bound of the scratch memory of `n` keys or fewer, in place or not. `missing`: whether scratch memory
-    /// holds the output keys and the second array of keys, which the caller may pass.
+    /// An upper bound of the scratch memory of `n` keys or fewer, in place or not. `missing`: as `SECOND_KEYS`.
     pub(crate) fn scratch_up_to(&self, n: usize, bits: &Range<u32>, missing: [bool; 2], machine: &Machine) -> usize {
         self.plans_up_to(n, bits, machine).iter().map(|plan| plan.scratch(missing)).max().unwrap_or(0)
     }
@@ -218,6 +217,11 @@ pub(super) fn sampled(n: usize) -> usize {
 }
 
 // ---- the plan and its memory
+
+/// The arrays of keys that the caller does not pass, so that scratch memory holds them: of the output and the second
+/// array the second, or both.
+pub(crate) const SECOND_KEYS: [bool; 2] = [false, true];
+pub(crate) const BOTH_KEYS: [bool; 2] = [true; 2];
 
 /// The plan of a sort.
 #[derive(Clone, Debug)]
