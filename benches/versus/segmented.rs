@@ -46,10 +46,13 @@ pub(crate) fn cell((segments, length): (u32, u32)) -> String {
 /// Scans and reductions of 1 to 2^28 segments of 1 to 2^28 items, by offsets and by rows.
 pub(crate) fn sweep(gpu: &Gpu, verdict: &Verdict) {
     let Some(mut bench) = Bench::<f32>::new(gpu, verdict, N) else { return };
-    for (segments, length) in cells() {
-        let offsets: Vec<u32> = (0..=1_u32 << segments).map(|k| k << length).collect();
-        lengths(&mut bench, 1 << (segments + length), &cell((segments, length)), &offsets, Some(1 << length));
-    }
+    cells().for_each(|cell| equal(&mut bench, cell));
+}
+
+/// Scans and reductions of a cell's segments, by offsets and by rows.
+fn equal(bench: &mut Bench<f32>, (segments, length): (u32, u32)) {
+    let offsets: Vec<u32> = (0..=1_u32 << segments).map(|k| k << length).collect();
+    lengths(bench, 1 << (segments + length), &cell((segments, length)), &offsets, Some(1 << length));
 }
 
 /// Scans and reductions of short inputs: few long segments by offsets and by rows, segments of random lengths by offsets,
@@ -58,9 +61,7 @@ pub(crate) fn short(gpu: &Gpu, verdict: &Verdict) {
     const LONGEST: u32 = 24;
     let Some(mut bench) = Bench::<f32>::new(gpu, verdict, 1 << LONGEST) else { return };
     for cell in [(0, 16), (0, 18), (0, 20), (0, 22), (4, 14), (4, 16), (4, 18), (6, 15), (7, 15), (8, 14)] {
-        let (segments, length) = cell;
-        let offsets: Vec<u32> = (0..=1_u32 << segments).map(|k| k << length).collect();
-        lengths(&mut bench, 1 << (segments + length), &self::cell(cell), &offsets, Some(1 << length));
+        equal(&mut bench, cell);
     }
     for log in (14..=LONGEST).step_by(2) {
         let n = 1 << log;

@@ -471,7 +471,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool FINER> struct BucketSort {
 #pragma unroll
         for (u32 e = 0; e < EACH; e++)
             item[e] = lane_id() * EACH + e < count ? Item(items[lane_id() * EACH + e] - base) : Item(~Item(0));
-        Bitonic<EACH, Item>{item}.sort_lanes(lane_id(), WARP, 5);
+        Bitonic<EACH, Item>{item}.sort_lanes(lane_id(), WARP, 5); // WARP is 2^5
 #pragma unroll
         for (u32 e = 0; e < EACH; e++)
             if (lane_id() * EACH + e < count) items[lane_id() * EACH + e] = item[e];

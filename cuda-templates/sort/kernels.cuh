@@ -1,8 +1,8 @@
 // The kernels of the radix sort. The translation unit defines `Bits`, `Order`, `Value` and the tile
 // shapes (`SortUnit::source`).
 //
-// Which kernels run for a length, and in which order: README.md. `Launches` in src/cuda/sort/launches.rs
-// launches them.
+// Which kernels run for a length, and in which order: README.md. `SortArguments::launch` in
+// src/cuda/sort/launches.rs launches them.
 #pragma once
 #include "sort/bucket_sort.cuh"
 

@@ -1,25 +1,139 @@
-//! The launches of one sort: which kernels each way takes, in order, with which grids and arguments.
+//! The arguments of a sort, and its launches: which kernels each way takes, in order, with which grids.
 
+use super::contract;
 use super::contract::{
     BINS, BUCKET_COUNT_THREADS, BucketCall, COUNT_THREADS, FILL_ITEMS, FILL_THREADS, SAMPLE_THREADS, SINGLE_BITS,
     SINGLE_DIGITS, SortCall,
 };
 use super::plan::{FixedSample, HostPlan, Layout, MOST_LOWER, Way, bucket_counters, probe_limits, sampled};
 use super::unit::Kernel::{self, *};
-use super::{COUNT_KEYS, bucket_sort, fixed_sort};
+use super::unit::KeyKind;
 use crate::Error;
+use crate::cuda::driver::check;
 use crate::cuda::kernels::{Kernels, p};
-use cudarc::driver::sys::{CUdeviceptr, CUstream};
+use cudarc::driver::sys::{self, CUdeviceptr, CUstream};
 use std::cell::Cell;
 use std::ffi::c_void;
 
-/// The fewest keys for which another block of `bucket_count` is worth its start.
+/// The fewest keys for which another block of `sort_count` or `bucket_count` is worth its start.
+const COUNT_KEYS: usize = 4096;
 const BUCKET_COUNT_KEYS: usize = 1 << 15;
 /// Keys of a block of `sort_fill`.
 const FILL_KEYS: usize = (FILL_THREADS * FILL_ITEMS) as usize;
 
-/// What the launches of one sort share. The caller of `new` vouches for all that the kernels use.
-pub(super) struct Launches<'a> {
+/// The arguments of a sort.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SortArguments {
+    pub(crate) descending: bool,
+    /// The keys; in place, those of the output.
+    pub(crate) keys_in: CUdeviceptr,
+    /// The output of sorted keys, and the second array of keys; `None` if the caller has none.
+    pub(crate) keys: [Option<CUdeviceptr>; 2],
+    /// The payload; null if the payload is the source indices.
+    pub(crate) values_in: CUdeviceptr,
+    /// The output of the payload; null for keys-only.
+    pub(crate) values: CUdeviceptr,
+    /// `HostPlan::scratch` bytes, aligned to 256.
+    pub(crate) scratch: CUdeviceptr,
+    /// The number of keys, if it lies in memory; the plan's is then the most. Only for a counted program.
+    pub(crate) length: Option<CUdeviceptr>,
+}
+
+impl HostPlan {
+    /// The kernels that `SortArguments::launch` launches.
+    pub(crate) fn kernels(&self) -> Vec<Kernel> {
+        match self.way {
+            Way::OneBlock { by_bins } => vec![if by_bins { FixedSort } else { Small }],
+            Way::Counts if self.program.unit.key == 1 => vec![Count, Fill],
+            Way::Counts => vec![BucketCount, BucketPlan, Fill],
+            Way::Passes => vec![Passes],
+            Way::Fixed { is_large, .. } => vec![FixedFirst, fixed_sort(is_large), Passes],
+            Way::Buckets { is_large, tries_single, .. } => {
+                let mut all = vec![Map, BucketCount, BucketPlan, First, Second, bucket_sort(is_large), Passes];
+                if tries_single {
+                    all.extend([FixedFirst, BucketSortLarge]);
+                }
+                all
+            }
+        }
+    }
+
+    /// The numbers of these kernels in the unit.
+    pub(crate) fn kernels_to_load(&self) -> Vec<usize> {
+        self.kernels().into_iter().map(|kernel| self.number(kernel)).collect()
+    }
+
+    fn number(&self, kernel: Kernel) -> usize {
+        self.program.unit.kernels().iter().position(|&one| one == kernel).expect("the unit has it")
+    }
+}
+
+fn fixed_sort(is_large: bool) -> Kernel {
+    if is_large { BucketSortLarge } else { FixedSort }
+}
+
+fn bucket_sort(is_large: bool) -> Kernel {
+    if is_large { BucketSortLarge } else { BucketSort }
+}
+
+impl SortArguments {
+    /// Launches the sort. Does not wait.
+    ///
+    /// # Safety
+    /// - `kernels` are those of the plan's program, for this device.
+    /// - All arrays hold the plan's number of items in the device's memory and are valid until the
+    ///   stream is past the sort. In place, the outputs are the inputs; otherwise all arrays and
+    ///   the scratch memory are disjoint. Meanwhile other work only reads the inputs.
+    /// - The stream's context is current.
+    pub(crate) unsafe fn launch(
+        &self,
+        plan: &HostPlan,
+        kernels: &Kernels,
+        device: usize,
+        stream: CUstream,
+    ) -> Result<(), Error> {
+        let &HostPlan { n, ref bits, in_place, way, .. } = plan;
+        let unit = &plan.program.unit;
+        let sign = if unit.kind == KeyKind::Signed { 1 << (8 * unit.key - 1) } else { 0 };
+        let at = plan.layout(self.keys.map(|keys| keys.is_none()));
+        let place = |offset: usize| self.scratch + offset as u64;
+        let array = |k: usize| self.keys[k].or(at.keys[k].map(place)).unwrap_or(0);
+        let call = SortCall {
+            n: n as u64,
+            keys_in: self.keys_in,
+            keys: [array(0), array(1)],
+            values_in: self.values_in,
+            values: [self.values, at.values.map_or(0, place)],
+            plan: place(at.plan),
+            distinct: at.distinct.map_or(0, place),
+            words: at.words.map(place),
+            flip: if self.descending { !sign } else { sign },
+            begin: bits.start,
+            end: bits.end,
+            passes: plan.passes as u32,
+            in_place: u32::from(in_place),
+            buckets: match way {
+                Way::Passes | Way::Counts | Way::OneBlock { .. } => contract::NO_BUCKETS,
+                Way::Fixed { .. } => contract::FIXED_BUCKETS,
+                Way::Buckets { .. } => contract::COUNTED_BUCKETS,
+            },
+            no_keys: u32::from(self.keys[0].is_none()),
+            parts: (2 * plan.multiprocessors).min(n.div_ceil(COUNT_KEYS)) as u32,
+            tiles: plan.tiles as u32,
+        };
+        if !matches!(way, Way::OneBlock { .. }) {
+            // SAFETY: the offset lies within the scratch memory.
+            let cleared = unsafe { sys::cuMemsetD8Async(self.scratch, 0, at.zero, stream) };
+            check("cuMemsetD8Async", device, cleared)?;
+        }
+        let SortArguments { scratch, length, .. } = *self;
+        Launches { plan, at, call, scratch, length, kernels, stream, is_first: Cell::new(true) }.all()
+    }
+}
+
+/// What the launches of one sort share. Only `SortArguments::launch` makes it, and its caller vouches for all that the
+/// kernels use.
+struct Launches<'a> {
     plan: &'a HostPlan,
     at: Layout,
     call: SortCall,
@@ -30,23 +144,9 @@ pub(super) struct Launches<'a> {
     is_first: Cell<bool>,
 }
 
-impl<'a> Launches<'a> {
-    /// # Safety
-    /// That of `SortArguments::launch`, for a call with these arguments and a scratch memory of this layout.
-    pub(super) unsafe fn new(
-        plan: &'a HostPlan,
-        at: Layout,
-        call: SortCall,
-        scratch: CUdeviceptr,
-        length: Option<CUdeviceptr>,
-        kernels: &'a Kernels,
-        stream: CUstream,
-    ) -> Launches<'a> {
-        Launches { plan, at, call, scratch, length, kernels, stream, is_first: Cell::new(true) }
-    }
-
+impl Launches<'_> {
     /// Launches the kernels of the plan. Does not wait.
-    pub(super) fn all(self) -> Result<(), Error> {
+    fn all(self) -> Result<(), Error> {
         match self.plan.way {
             Way::OneBlock { by_bins } => return self.one_block(by_bins),
             Way::Counts => return self.counts(),
@@ -85,7 +185,8 @@ impl<'a> Launches<'a> {
             count += 1;
         }
         let arguments = &all[..count];
-        // SAFETY: the arguments are the kernel's in sort/kernels.cuh; the caller of `new` vouches for the rest.
+        // SAFETY: the arguments are the kernel's in sort/kernels.cuh; the caller of
+        // `SortArguments::launch` vouches for the rest.
         unsafe {
             if self.is_first.take() {
                 self.kernels.launch_with_shared(index, blocks, threads, shared, self.stream, arguments)

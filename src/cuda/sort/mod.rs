@@ -1,12 +1,10 @@
-//! Sorting on the device: the programs, and a call's arguments. `plan` chooses the algorithm and the
-//! scratch memory; `launches` launches its kernels.
+//! Sorting on the device: the programs. `plan` chooses the algorithm and the scratch memory, `launches` launches its
+//! kernels.
 
-use super::driver::check;
 use super::kernels::{First, Kernels};
 use super::library::{self, BuiltIn, Caller, Program};
 use super::unit::with_length;
 use crate::{Error, SortKey};
-use cudarc::driver::sys::{self, CUdeviceptr, CUstream};
 use std::any::{TypeId, type_name};
 
 pub(crate) mod contract;
@@ -15,11 +13,10 @@ pub(crate) mod payload;
 mod plan;
 pub(crate) mod tuning;
 pub(crate) mod unit;
-use contract::SortCall;
-use launches::Launches;
+pub(crate) use launches::SortArguments;
 use payload::with_word;
 pub(crate) use plan::{BOTH_KEYS, HostPlan, SECOND_KEYS};
-use plan::{MOST_LOWER, Way, bucket_counters};
+use plan::{MOST_LOWER, bucket_counters};
 use tuning::{SortShape, sort_shape};
 use unit::Kernel::{self, *};
 pub(crate) use unit::KeyKind;
@@ -46,9 +43,6 @@ impl Kernel {
         }
     }
 }
-
-/// The fewest keys for which another block of `sort_count` is worth its start.
-const COUNT_KEYS: usize = 4096;
 
 // ---- programs
 
@@ -123,119 +117,6 @@ impl SortProgram {
 pub(super) const fn unit_of<K: SortKey, W>() -> SortUnit {
     let payload = if size_of::<W>() > 0 { Some(size_of::<W>()) } else { None };
     SortUnit { key: size_of::<K>(), kind: K::KIND, payload }
-}
-
-// ---- launches -----------------------------------------------------------------------------------
-
-/// The arguments of a sort.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct SortArguments {
-    pub(crate) descending: bool,
-    /// The keys; in place, those of the output.
-    pub(crate) keys_in: CUdeviceptr,
-    /// The output of sorted keys, and the second array of keys; `None` if the caller has none.
-    pub(crate) keys: [Option<CUdeviceptr>; 2],
-    /// The payload; null if the payload is the source indices.
-    pub(crate) values_in: CUdeviceptr,
-    /// The output of the payload; null for keys-only.
-    pub(crate) values: CUdeviceptr,
-    /// `HostPlan::scratch` bytes, aligned to 256.
-    pub(crate) scratch: CUdeviceptr,
-    /// The number of keys, if it lies in memory; the plan's is then the most. Only for a counted program.
-    pub(crate) length: Option<CUdeviceptr>,
-}
-
-impl HostPlan {
-    /// The kernels that `SortArguments::launch` launches.
-    pub(crate) fn kernels(&self) -> Vec<Kernel> {
-        match self.way {
-            Way::OneBlock { by_bins } => vec![if by_bins { FixedSort } else { Small }],
-            Way::Counts if self.program.unit.key == 1 => vec![Count, Fill],
-            Way::Counts => vec![BucketCount, BucketPlan, Fill],
-            Way::Passes => vec![Passes],
-            Way::Fixed { is_large, .. } => vec![FixedFirst, fixed_sort(is_large), Passes],
-            Way::Buckets { is_large, tries_single, .. } => {
-                let mut all = vec![Map, BucketCount, BucketPlan, First, Second, bucket_sort(is_large), Passes];
-                if tries_single {
-                    all.extend([FixedFirst, BucketSortLarge]);
-                }
-                all
-            }
-        }
-    }
-
-    /// The numbers of these kernels in the unit.
-    pub(crate) fn kernels_to_load(&self) -> Vec<usize> {
-        self.kernels().into_iter().map(|kernel| self.number(kernel)).collect()
-    }
-
-    fn number(&self, kernel: Kernel) -> usize {
-        self.program.unit.kernels().iter().position(|&one| one == kernel).expect("the unit has it")
-    }
-}
-
-fn fixed_sort(is_large: bool) -> Kernel {
-    if is_large { BucketSortLarge } else { FixedSort }
-}
-
-fn bucket_sort(is_large: bool) -> Kernel {
-    if is_large { BucketSortLarge } else { BucketSort }
-}
-
-impl SortArguments {
-    /// Launches the sort. Does not wait.
-    ///
-    /// # Safety
-    /// - `kernels` are those of the plan's program, for this device.
-    /// - All arrays hold the plan's number of items in the device's memory and are valid until the
-    ///   stream is past the sort. In place, the outputs are the inputs; otherwise all arrays and
-    ///   the scratch memory are disjoint. Meanwhile other work only reads the inputs.
-    /// - The stream's context is current.
-    pub(crate) unsafe fn launch(
-        &self,
-        plan: &HostPlan,
-        kernels: &Kernels,
-        device: usize,
-        stream: CUstream,
-    ) -> Result<(), Error> {
-        let &HostPlan { n, ref bits, in_place, way, .. } = plan;
-        let unit = &plan.program.unit;
-        let sign = if unit.kind == KeyKind::Signed { 1 << (8 * unit.key - 1) } else { 0 };
-        let at = plan.layout(self.keys.map(|keys| keys.is_none()));
-        let place = |offset: usize| self.scratch + offset as u64;
-        let array = |k: usize| self.keys[k].or(at.keys[k].map(place)).unwrap_or(0);
-        let call = SortCall {
-            n: n as u64,
-            keys_in: self.keys_in,
-            keys: [array(0), array(1)],
-            values_in: self.values_in,
-            values: [self.values, at.values.map_or(0, place)],
-            plan: place(at.plan),
-            distinct: at.distinct.map_or(0, place),
-            words: at.words.map(place),
-            flip: if self.descending { !sign } else { sign },
-            begin: bits.start,
-            end: bits.end,
-            passes: plan.passes as u32,
-            in_place: u32::from(in_place),
-            buckets: match way {
-                Way::Passes | Way::Counts | Way::OneBlock { .. } => contract::NO_BUCKETS,
-                Way::Fixed { .. } => contract::FIXED_BUCKETS,
-                Way::Buckets { .. } => contract::COUNTED_BUCKETS,
-            },
-            no_keys: u32::from(self.keys[0].is_none()),
-            parts: (2 * plan.multiprocessors).min(n.div_ceil(COUNT_KEYS)) as u32,
-            tiles: plan.tiles as u32,
-        };
-        if !matches!(way, Way::OneBlock { .. }) {
-            // SAFETY: the offset lies within the scratch memory.
-            let cleared = unsafe { sys::cuMemsetD8Async(self.scratch, 0, at.zero, stream) };
-            check("cuMemsetD8Async", device, cleared)?;
-        }
-        let SortArguments { scratch, length, .. } = *self;
-        // SAFETY: the caller vouches for all that the kernels use.
-        unsafe { Launches::new(plan, at, call, scratch, length, kernels, stream) }.all()
-    }
 }
 
 #[cfg(test)]
