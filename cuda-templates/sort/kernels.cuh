@@ -2,7 +2,7 @@
 // shapes (`SortUnit::source`).
 //
 // Which kernels run for a length, and in which order: README.md. `SortArguments::launch` in
-// src/cuda/sort/launches.rs launches them.
+// src/cuda/sort/launch.rs launches them.
 #pragma once
 #include "sort/bucket_sort.cuh"
 

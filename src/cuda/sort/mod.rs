@@ -1,4 +1,4 @@
-//! Sorting on the device: the programs. `plan` chooses the algorithm and the scratch memory, `launches` launches its
+//! Sorting on the device: the programs. `plan` chooses the algorithm and the scratch memory, `launch` launches its
 //! kernels.
 
 use super::kernels::{First, Kernels};
@@ -8,12 +8,12 @@ use crate::{Error, SortKey};
 use std::any::{TypeId, type_name};
 
 pub(crate) mod contract;
-mod launches;
+mod launch;
 pub(crate) mod payload;
 mod plan;
 pub(crate) mod tuning;
 pub(crate) mod unit;
-pub(crate) use launches::SortArguments;
+pub(crate) use launch::SortArguments;
 use payload::with_word;
 pub(crate) use plan::{BOTH_KEYS, HostPlan, SECOND_KEYS};
 use plan::{MOST_LOWER, bucket_counters};
