@@ -43,8 +43,6 @@ __device__ inline bool has_tile(u64 n, u32 tile, u32 &tiles) {
 #define AT_MOST_LENGTH(x, n) x = u32(min(u64(x), u64(n)));
 // Whether a tile lies behind the items.
 #define IS_PAST_LENGTH(tile, TILE, n) (u64(tile) * (TILE) >= n)
-// Whether a tile is the last one, in a launch of a block for each tile.
-#define IS_LAST_TILE(tile, TILE, n) (u64((tile) + 1) * (TILE) >= n)
 
 // As CUT_TO_LENGTH in a dependent launch whose blocks take tiles of TILE items from the last one down, and
 // which leaves the result without items to the launch before.
@@ -62,7 +60,6 @@ constexpr bool SEVERAL_TILES = false;
 #define TAKE_LENGTH(n)
 #define AT_MOST_LENGTH(x, n)
 #define IS_PAST_LENGTH(tile, TILE, n) false
-#define IS_LAST_TILE(tile, TILE, n) ((tile) == gridDim.x - 1)
 #endif
 
 // Whether the grid has fewer blocks than one for each tile and one for the prefix server. A single tile has no server.

@@ -8,7 +8,7 @@
 //   if that spreads them, or by intervals, whose larger sample adds heavy keys
 //   (fixed_intervals.cuh)
 //
-// `single_step` is for more keys than these buckets hold. It takes more buckets, by bits or by
+// A single step is for more keys than these buckets hold. It takes more buckets, by bits or by
 // range alone; if neither spreads the keys, it moves none, and they go to counted buckets.
 //
 // `fixed_first` calls the maps; `fixed_sort` (bucket_sort.cuh) sorts each bucket. If no map fits, or a
@@ -163,18 +163,22 @@ __device__ __noinline__ void
     if (tile == 0 && is_own) map.publish(tables, true, call);
 }
 
+// Scatters a tile. A single step has no use for `tables`: it moves no key if neither bits nor range spread the keys.
 template <class Order, class Tile>
 __device__ void fixed_first(typename Tile::Shared &s, FixedTables<typename Tile::Shape::Bits> &tables,
                             const SortCall &call, const BucketCall &fixed) {
     typedef typename Tile::Shape::Bits Bits;
-    SortPlan<sizeof(Bits) + 1> &plan = *(SortPlan<sizeof(Bits) + 1> *)call.plan;
-    FixedDigit<Order, Tile> digit(s, call, fixed);
-    FixedPosition position(plan, fixed, fixed.digit_bits);
+    typedef FixedDigit<Order, Tile> Digit;
+    Digit digit(s, call, fixed);
+    FixedPosition position(digit.plan, fixed);
     if constexpr (!Tile::HAS_VALUES) {
         if (IS_PAST_LENGTH(blockIdx.x, Tile::TILE, call.n)) return;
-        if (scatter_in_any_order<Order, Tile>(s, call, fixed, blockIdx.x, digit, position)) return;
-        Bits probe = Order{Bits(call.flip)}.to(digit.probe);
-        scatter_by_fallback<Order, Tile>(s, tables, call, fixed, blockIdx.x, digit, probe);
+        bool will_do = scatter_in_any_order<Order, Tile>(s, call, fixed, blockIdx.x, digit, position);
+        if constexpr (!Digit::IS_SINGLE) {
+            if (will_do) return;
+            Bits probe = Order{Bits(call.flip)}.to(digit.probe);
+            scatter_by_fallback<Order, Tile>(s, tables, call, fixed, blockIdx.x, digit, probe);
+        }
     } else {
         bool will_do = digit.prepare();
         if (threadIdx.x == 0) s.tile = digit.drawn;
@@ -182,18 +186,7 @@ __device__ void fixed_first(typename Tile::Shared &s, FixedTables<typename Tile:
         u32 tile = s.tile;
         if (IS_PAST_LENGTH(tile, Tile::TILE, call.n)) return;
         if (will_do) scatter_in_order<Order, Tile>(s, call, fixed, tile, digit, position);
-        else scatter_by_fallback<Order, Tile>(s, tables, call, fixed, tile, digit, digit.probe);
+        else if constexpr (!Digit::IS_SINGLE)
+            scatter_by_fallback<Order, Tile>(s, tables, call, fixed, tile, digit, digit.probe);
     }
-}
-
-// ---- the single step ------------------------------------------------------------------------
-
-// Keys-only: scatters the block's tile to the buckets of a single step.
-template <class Order, class Tile>
-__device__ inline void single_step(typename Tile::Shared &s, const SortCall &call, const BucketCall &fixed) {
-    typedef typename Tile::Shape::Bits Bits;
-    if (IS_PAST_LENGTH(blockIdx.x, Tile::TILE, call.n)) return;
-    FixedDigit<Order, Tile> digit(s, call, fixed);
-    FixedPosition position(digit.plan, fixed, fixed.bits);
-    scatter_in_any_order<Order, Tile>(s, call, fixed, blockIdx.x, digit, position);
 }

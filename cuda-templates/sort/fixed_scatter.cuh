@@ -14,8 +14,8 @@ struct FixedPosition {
     u32 room, *too_large;
     u64 overflow;
     template <class Plan>
-    __device__ FixedPosition(Plan &plan, const BucketCall &fixed, u32 bits)
-        : room(fixed.room), too_large(&plan.too_large), overflow(u64(room) << bits) {}
+    __device__ FixedPosition(Plan &plan, const BucketCall &fixed)
+        : room(fixed.room), too_large(&plan.too_large), overflow(u64(room) << fixed.digit_bits) {}
     __device__ u64 operator()(u32 d, u32 earlier, u32 total) const {
         if (earlier + total <= room) return u64(d) * room + earlier;
         *too_large = 1;
@@ -57,8 +57,9 @@ __device__ inline void scatter_in_order(typename Tile::Shared &s, const SortCall
     const Bits *from = (const Bits *)call.keys_in + at;
     const Value *values = (const Value *)call.values_in;
     u32 *counts = fixed.counts;
-    bool is_last = IS_LAST_TILE(tile, Tile::TILE, call.n);
-    LookBackDigits<u32> chain{call.words[1] + u64(tile) * BINS, tile};
+    bool is_last = call.n - at <= Tile::TILE;
+    constexpr u32 DIGITS = Tile::Shape::DIGITS;
+    LookBackDigits<u32, DIGITS> chain{call.words[1] + u64(tile) * DIGITS, tile};
     stable_tile<Tile>(
         s, call.n - at, digit, from, [=](Bits key) { return order.to(key); },
         PutUnlessDone<D, Bits>{(Bits *)fixed.keys}, values ? values + at : nullptr, at, (Value *)fixed.values, chain,
@@ -74,7 +75,7 @@ template <class Order, class Tile, class Digit>
 __device__ inline void scatter_around(typename Tile::Shared &s, const SortCall &call, const BucketCall &fixed, u32 tile,
                                       const Digit &digit, const u32 *begins) {
     typedef typename Tile::Shape::Bits Bits;
-    FixedPosition in_bucket(*(SortPlan<sizeof(Bits) + 1> *)call.plan, fixed, fixed.digit_bits);
+    FixedPosition in_bucket(*(SortPlan<sizeof(Bits) + 1> *)call.plan, fixed);
     const HeavyKeys<Bits> *heavy = digit.heavy;
     auto position = [=](u32 d, u32 earlier, u32 total) {
         if (!heavy->has(d)) return in_bucket(d, earlier, total);

@@ -150,22 +150,20 @@ extern "C" __global__ void __launch_bounds__(BUCKET_THREADS, BUCKET_BLOCKS)
 typedef RadixTile<Bits, Value, PASS_THREADS, FIXED_ITEMS, OF_STEPS> FixedTile;
 static_assert(sizeof(FixedMap<Bits>) - sizeof(FixedTables<Bits>) <= FIXED_MAP_ZERO, "the host clears as many bytes");
 static_assert(sizeof(FixedTile::Shared) + sizeof(FixedTables<Bits>) + 16 <= FIXED_SHARED, "the host asks for as many");
-#ifdef KEYS_ONLY
-typedef RadixTile<Bits, Value, PASS_THREADS, STEP_ITEMS, UNORDERED, SINGLE_DIGITS> SingleTile;
-static_assert(sizeof(SingleTile::Shared) <= BUCKET_TILE_SHARED, "the host asks for as many bytes");
-#endif
+typedef RadixTile<Bits, Value, PASS_THREADS, STEP_ITEMS, OF_STEPS, SINGLE_DIGITS> SingleTile;
+static_assert(sizeof(SingleTile::Shared) <= SINGLE_SHARED, "the host asks for as many bytes");
 #if HAS_KERNEL(fixed_first)
 extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS)
     fixed_first(SortCall call, BucketCall fixed AND_LENGTH) {
     BEGIN_LAUNCH(call)
     // At most INTERVAL_SAMPLE keys for each tile: of a larger sample the stride may be zero.
     AT_MOST_LENGTH(fixed.interval_parts, call.n / FixedTile::TILE)
-#ifdef KEYS_ONLY
-    if (call.buckets == COUNTED_BUCKETS)
-        return single_step<Order, SingleTile>(*(SingleTile::Shared *)shared, call, fixed);
-#endif
-    Vector *tables = shared + (sizeof(FixedTile::Shared) + sizeof(Vector) - 1) / sizeof(Vector);
-    fixed_first<Order, FixedTile>(*(FixedTile::Shared *)shared, *(FixedTables<Bits> *)tables, call, fixed);
+    FixedTables<Bits> &tables =
+        *(FixedTables<Bits> *)(shared + (sizeof(FixedTile::Shared) + sizeof(Vector) - 1) / sizeof(Vector));
+    if (fixed.bits == SINGLE_BITS)
+        fixed_first<Order, SingleTile>(*(SingleTile::Shared *)shared, tables, call, fixed);
+    else
+        fixed_first<Order, FixedTile>(*(FixedTile::Shared *)shared, tables, call, fixed);
 }
 #endif
 // Sorts each bucket, or all keys as one bucket.
@@ -186,7 +184,7 @@ extern "C" __global__ void __launch_bounds__(LARGE_THREADS, 1)
     bucket_sort_large(SortCall call, BucketCall buckets AND_LENGTH) {
     BEGIN_LAUNCH(call)
     LargeBucket::Shared &s = *(LargeBucket::Shared *)shared;
-    if (call.buckets == FIXED_BUCKETS || buckets.bits > 0) LargeBucket::run_fixed(s, call, buckets);
+    if (buckets.bits > 0) LargeBucket::run_fixed(s, call, buckets);
     else LargeBucket::run_buckets(s, call, buckets);
 }
 #endif

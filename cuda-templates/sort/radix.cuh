@@ -185,7 +185,7 @@ enum Ranking {
 };
 
 // The layout of a tile. Item i of a lane comes before item i + 1 of any lane of its warp, and warps
-// come one after the other. DIGITS: more than BINS only in an unordered tile whose digits are not costly.
+// come one after the other. DIGITS: more than BINS only if digits are not costly.
 template <class Bits_, class Value_, u32 THREADS_, u32 ITEMS_, Ranking RANKING, u32 DIGITS_ = BINS> struct RadixShape {
     typedef Bits_ Bits;
     typedef Value_ Value;
@@ -210,12 +210,11 @@ template <class Bits_, class Value_, u32 THREADS_, u32 ITEMS_, Ranking RANKING, 
     // digit. In an unordered tile its digit alone.
     typedef typename IfElse<HAS_VALUES && RANKING == CHECKED, u32,
                             typename IfElse<RANKING == UNORDERED, u8, u16>::Type>::Type TagWord;
-    static constexpr bool HAS_TAGS = (RANKING == CHECKED || RANKING == UNORDERED || HAS_VALUES) && DIGITS == BINS;
+    static constexpr bool HAS_TAGS = RANKING == CHECKED || (RANKING == UNORDERED ? DIGITS == BINS : HAS_VALUES);
     static constexpr u32 TAGS = HAS_TAGS ? PADDED_TILE : 2;
     // A warp's counters: one for each digit and, if checked, a zero for digit DIGITS.
-    static constexpr u32 WARP_BINS = BINS + (IS_CHECKED ? 1 : 0);
+    static constexpr u32 WARP_BINS = DIGITS + (IS_CHECKED ? 1 : 0);
     static_assert(THREADS >= DIGITS && TILE <= 65536, "a thread for each digit, 16 bits for a position");
-    static_assert(DIGITS == BINS || RANKING == UNORDERED, "others count by warp");
     static_assert(RANKING != SORTED || !HAS_VALUES, "equal keys may change places");
 
     struct Shared {
@@ -568,7 +567,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING, DIGITS> {
     __device__ u32 *clear_warp_bins() {
         u32 *bins = s.bins + warp_id() * WARP_BINS;
 #pragma unroll
-        for (u32 i = 0; i < BINS / WARP; i++) bins[i * WARP + lane_id()] = 0;
+        for (u32 i = 0; i < DIGITS / WARP; i++) bins[i * WARP + lane_id()] = 0;
         if (IS_CHECKED && lane_id() == 0) bins[DIGITS] = 0;
         __syncwarp();
         return bins;
@@ -608,7 +607,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING, DIGITS> {
         t.template load<1>(from, encode);
         t.template rank_by_ballots<1>(digit);
         __syncthreads();
-        if (threadIdx.x < BINS) t.scan_column(s.begin[threadIdx.x]);
+        if (threadIdx.x < DIGITS) t.scan_column(s.begin[threadIdx.x]);
         __syncthreads();
 #pragma unroll 1
         for (u32 i = 0; i < ITEMS; i++)
@@ -632,7 +631,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING, DIGITS> {
                 // makes one instruction of them that sets seven predicates, which is all that there
                 // are.
 #pragma unroll
-                for (u32 b = 0; b < DIGIT_BITS; b++) lanes &= lanes_with_equal_bit(d >> b / 4 * 4, 1u << b % 4);
+                for (u32 b = 0; 1 << b < DIGITS; b++) lanes &= lanes_with_equal_bit(d >> b / 4 * 4, 1u << b % 4);
             }
 #pragma unroll
             for (u32 i = row; i < row + ROWS && i < ITEMS; i++) {

@@ -29,13 +29,13 @@ template <class Word> constexpr Word INCLUSIVE = Word(1) << (8 * sizeof(Word) - 
 
 // The exclusive prefix of a digit at `tile`, whose word of the digit is `own`. If all tiles run at
 // once, a tile finds many aggregates before the first prefix. One after the other each takes the
-// latency of the L2 cache, so AHEAD words are loaded at once.
-template <u32 AHEAD, class Word> __device__ inline Word look_back(const Word *own, u32 tile) {
+// latency of the L2 cache, so AHEAD words are loaded at once. A tile has DIGITS words.
+template <u32 AHEAD, u32 DIGITS, class Word> __device__ inline Word look_back(const Word *own, u32 tile) {
     constexpr Word COUNT_MASK = INCLUSIVE<Word> - 1;
     Word earlier = 0;
     if constexpr (AHEAD == 1) {
         for (;;) {
-            own -= BINS;
+            own -= DIGITS;
             Word seen;
             do seen = load_relaxed(own);
             while (seen == 0);
@@ -46,10 +46,10 @@ template <u32 AHEAD, class Word> __device__ inline Word look_back(const Word *ow
         for (u32 back = 1;; back += AHEAD) { // in tiles
             Word seen[AHEAD];
 #pragma unroll
-            for (u32 k = 0; k < AHEAD; k++) seen[k] = back + k > tile ? 0 : load_relaxed(own - Word(back + k) * BINS);
+            for (u32 k = 0; k < AHEAD; k++) seen[k] = back + k > tile ? 0 : load_relaxed(own - Word(back + k) * DIGITS);
 #pragma unroll
             for (u32 k = 0; k < AHEAD; k++) {
-                while (seen[k] == 0) seen[k] = load_relaxed(own - Word(back + k) * BINS);
+                while (seen[k] == 0) seen[k] = load_relaxed(own - Word(back + k) * DIGITS);
                 earlier += (seen[k] & COUNT_MASK) - 1;
                 if (seen[k] & INCLUSIVE<Word>) return earlier;
             }
@@ -58,7 +58,7 @@ template <u32 AHEAD, class Word> __device__ inline Word look_back(const Word *ow
 }
 
 // The look-back words of a tile, one a digit, and the number of tiles before it.
-template <class Word> struct LookBackDigits {
+template <class Word, u32 DIGITS = BINS> struct LookBackDigits {
     Word *own;
     u32 tile;
 
@@ -68,7 +68,7 @@ template <class Word> struct LookBackDigits {
     // Returns the exclusive prefix of a digit, and publishes the inclusive one.
     template <u32 AHEAD> __device__ Word receive(u32 d, u32 total) const {
         if (tile == 0) return 0;
-        Word earlier = look_back<AHEAD>(own + d, tile);
+        Word earlier = look_back<AHEAD, DIGITS>(own + d, tile);
         store_relaxed(own + d, INCLUSIVE<Word> | (earlier + total + 1));
         return earlier;
     }

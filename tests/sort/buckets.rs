@@ -82,7 +82,7 @@ struct FixedCalls {
         fixed.keys = fixed_keys;
         fixed.map = map;
         fixed.bits = bits;
-        fixed.digit_bits = min(bits + 1, DIGIT_BITS);
+        fixed.digit_bits = bits == SINGLE_BITS ? bits : min(bits + 1, DIGIT_BITS);
         fixed.room = room;
         fixed.most = most;
         fixed.beyond = beyond;
@@ -100,8 +100,9 @@ extern "C" __global__ void __launch_bounds__(PROBE_KEYS) to_fixed_buckets(ALL_OF
 typedef RadixTile<Bits, NoPayload, PROBE_KEYS, 32 / sizeof(Bits), UNORDERED, SINGLE_DIGITS> SingleTile;
 extern "C" __global__ void __launch_bounds__(PROBE_KEYS) to_single_step(ALL_OF_FIXED) {
     __shared__ SingleTile::Shared shared;
+    FixedTables<Bits> *none = nullptr;
     FixedCalls calls(HERE_OF_FIXED);
-    single_step<Order, SingleTile>(shared, calls.call, calls.fixed);
+    fixed_first<Order, SingleTile>(shared, *none, calls.call, calls.fixed);
 }
 extern "C" __global__ void tell_of_fixed(void *plan, const FixedMap<Bits> *map, u32 *found, Bits *heavy) {
     SortPlan<sizeof(Bits) + 1> &all = *(SortPlan<sizeof(Bits) + 1> *)plan;
@@ -137,7 +138,7 @@ struct Map {
     bucket: Vec<u32>,
 }
 
-/// The capacities of an ordinary bucket and of a large one.
+/// The capacities of an ordinary bucket and of a large one of pairs.
 const ROOM: usize = 5632;
 const LARGE_ROOM: usize = 20_480;
 

@@ -389,8 +389,9 @@ fn sanitize_long() {
         device.check::<i32>(&WHOLE, Pattern::PowerLaw, (1 << 20) + 77, skips);
         device.check::<u16>(&WHOLE, Pattern::Few, (1 << 20) + 77, skips);
     }
-    // Buckets by bits and by range; passes; heavy keys instead of passes.
+    // A single step; buckets by bits and by range; heavy keys; passes.
     device.check::<u32>(&WHOLE, Pattern::Random, (5 << 20) + 77, [0, 1]);
+    device.check_with::<u32, u32>(&WHOLE, Pattern::Random, (1 << 22) + 77, [1, 0]);
     device.check::<u64>(&WHOLE, Pattern::SameAbove, (1 << 21) + 77, [1, 0]);
     device.check_with::<u32, u32>(&WHOLE, Pattern::PowerLaw, (1 << 22) + 77, [0, 0]);
     device.check_with::<u32, u32>(&WHOLE, Pattern::Few, (1 << 22) + 77, [0, 1]);

@@ -48,39 +48,41 @@ fn around<K: Key>(n: usize, bits: u32, rooms: &[usize], sampled: usize) {
 }
 
 // The rooms are those from compute capability 8.0 on, by `sort_shape` in `src/cuda/sort/tuning.rs`; the bits are
-// those of `SortProgram::way` in `plan.rs`. Keys of 8 bytes have another room with a payload.
+// those of `SortProgram::way` in `plan.rs`. With a payload rooms differ.
 
 const PROBE: usize = 512;
 const BLOCK: usize = 512 * 11;
-const LARGE: usize = 1024 * 20;
+const LARGE: usize = 1024 * 22;
+const LARGE_WITH_PAYLOAD: usize = 1024 * 20;
 const LARGE_OF_LONG: usize = 1024 * 11;
-const WITH_PAYLOAD: usize = 512 * 8;
-const LARGE_WITH_PAYLOAD: usize = 1024 * 10;
+const LONG_WITH_PAYLOAD: usize = 512 * 8;
+const LARGE_OF_LONG_WITH_PAYLOAD: usize = 1024 * 10;
 
 #[test]
 fn words() {
     around::<u32>(60_000, 5, &[BLOCK], PROBE);
     around::<u32>(1 << 20, 8, &[BLOCK], PROBE);
-    around::<u32>(1 << 22, 8, &[LARGE], PROBE);
+    around::<u32>(1 << 22, 8, &[LARGE, LARGE_WITH_PAYLOAD], PROBE);
 }
 
 #[test]
 fn long_words() {
-    around::<u64>(60_000, 5, &[BLOCK, WITH_PAYLOAD], PROBE);
-    around::<u64>(1 << 20, 8, &[BLOCK, LARGE_WITH_PAYLOAD], PROBE);
-    around::<u64>(1 << 21, 8, &[LARGE_OF_LONG, LARGE_WITH_PAYLOAD], PROBE);
+    around::<u64>(60_000, 5, &[BLOCK, LONG_WITH_PAYLOAD], PROBE);
+    around::<u64>(1 << 20, 8, &[BLOCK, LARGE_OF_LONG_WITH_PAYLOAD], PROBE);
+    around::<u64>(1 << 21, 8, &[LARGE_OF_LONG, LARGE_OF_LONG_WITH_PAYLOAD], PROBE);
 }
 
-/// Keys-only of these lengths try a single step, which goes by the probe.
+/// These lengths try a single step, which goes by the probe; the last ones of each if keys-only.
 #[test]
 fn words_in_a_single_step() {
-    around::<u32>(5 << 20, 9, &[LARGE], PROBE);
+    around::<u32>(5 << 20, 9, &[LARGE, LARGE_WITH_PAYLOAD], PROBE);
+    around::<u32>(7_800_000, 9, &[LARGE_WITH_PAYLOAD], PROBE);
     around::<u32>(1 << 23, 9, &[LARGE], PROBE);
 }
 #[test]
 fn long_words_in_a_single_step() {
-    around::<u64>(3_000_000, 9, &[LARGE_OF_LONG], PROBE);
-    around::<u64>(4_600_000, 9, &[LARGE_OF_LONG], PROBE);
+    around::<u64>(3_900_000, 9, &[LARGE_OF_LONG, LARGE_OF_LONG_WITH_PAYLOAD], PROBE);
+    around::<u64>(4_300_000, 9, &[LARGE_OF_LONG], PROBE);
 }
 
 /// The pilot sample has a key in 128, rounded up to a power of two.
@@ -90,5 +92,5 @@ fn words_in_counted_buckets() {
 }
 #[test]
 fn long_words_in_counted_buckets() {
-    around::<u64>(10_000_000, 12, &[BLOCK, WITH_PAYLOAD], 1 << 17);
+    around::<u64>(10_000_000, 12, &[BLOCK, LONG_WITH_PAYLOAD], 1 << 17);
 }

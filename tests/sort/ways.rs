@@ -23,6 +23,13 @@ fn by_buckets() {
     for (k, pattern) in [Pattern::Random, Pattern::Sorted, Pattern::Few, Pattern::PowerLaw].into_iter().enumerate() {
         device.check_with::<u32, u32>(if k % 2 == 0 { &WHOLE } else { &down }, pattern, more, SKIPS[k]);
     }
+    // Of these lengths a single step takes some patterns.
+    for (k, pattern) in PATTERNS.into_iter().enumerate() {
+        let (n, how) = ((1 << 22) + 1 + device.rng.below(1 << 21), if k % 2 == 0 { &down } else { &WHOLE });
+        device.check_with::<i32, u32>(how, pattern, n, SKIPS[k % 4]);
+    }
+    device.check_with::<u64, u32>(&WHOLE, Pattern::Random, 3_900_000, [0, 0]);
+    device.check_with::<f32, u64>(&down, Pattern::Random, 5_000_000, [1, 0]);
     device.check_with::<f32, [u8; 3]>(&down, Pattern::Random, more, [1, 0]);
     device.check_with::<f64, u128>(&WHOLE, Pattern::Random, n, [0, 1]);
     device.check_with::<u64, u64>(&down, Pattern::Special, n, [3, 0]);

@@ -279,12 +279,13 @@ impl Launches<'_> {
         let single = BucketCall {
             room: block.tile() as u32,
             bits: SINGLE_BITS,
+            digit_bits: SINGLE_BITS,
             most: most as u32,
             beyond: beyond as u32,
             ..self.bucket_call()
         };
         let (tiles, sort, more) = (n.div_ceil(shape.step.tile()), BucketSortLarge, [p(&single)]);
-        self.launch(FixedFirst, tiles, shape.step.threads, shape.bucket_tile_shared(), &more)?;
+        self.launch(FixedFirst, tiles, shape.step.threads, shape.single_shared(), &more)?;
         self.launch(sort, SINGLE_DIGITS, block.threads, sort.shared(shape), &more)
     }
 

@@ -34,7 +34,7 @@ impl Kernel {
             Count | Map | BucketPlan | Fill => 0,
             Passes => shape.pass_shared(),
             // The second is of a single step.
-            FixedFirst => shape.fixed_shared().max(shape.bucket_tile_shared()),
+            FixedFirst => shape.fixed_shared().max(shape.single_shared()),
             Small => shape.small_shared(),
             BucketCount => bucket_counters(MOST_LOWER),
             First | Second => shape.bucket_tile_shared(),

@@ -51,23 +51,21 @@ impl SortProgram {
     /// | keys-only of 2 bytes, whole | 2^32 - 1, from 2^20 | counts |
     /// | of 1 or 2 bytes, or not whole | 2^40 | passes |
     /// | others | 2^20 | fixed-capacity buckets |
-    /// | | 2^22 | fixed-capacity buckets of a large block |
-    /// | of 4 bytes, with a payload of 4 bytes | 2^23 | passes |
-    /// | keys-only | 2^23 | buckets, by a single step if bits or range spread the keys |
+    /// | | 2^22 (keys-only 1.1 * 2^22) | fixed-capacity buckets of a large block |
+    /// | | 1.8 * 2^22 (keys-only 2.0 * 2^22) | buckets, by a single step if bits or range spread the keys |
     /// | | 3.1 * 10^8 | buckets |
-    /// | | 1.1 * 10^9 | buckets of a large block |
+    /// | | 1.1 * 10^9 (keys-only 1.2 * 10^9) | buckets of a large block |
     /// | | 2^40 | passes |
     fn way(&self, n: usize, whole: bool, machine: &Machine) -> Way {
         let (key, counts) = (self.unit.key, self.unit.payload.is_none() && whole);
         let shape = self.shape(machine.architecture);
         let has_large = shape.large_sort_shared() <= machine.shared;
-        let is_short_pair = key == 4 && self.unit.payload == Some(4);
         let most_lower = Self::most_lower(machine);
         let holds =
             |block: SortBlock| most_lower.is_some_and(|lower| n <= most_in_buckets(block) << (DIGIT_BITS + lower));
         let by_bins = counts && key >= 4 && n <= shape.bucket.tile();
         let fixed = |block, is_large| Way::fixed(n, block, is_large);
-        let tries_single = has_large && self.unit.payload.is_none() && n <= most_in_fixed(shape.large, SINGLE_BITS);
+        let tries_single = has_large && n <= most_in_single(shape.large);
         let buckets = |block, is_large| Way::buckets(n, block, is_large, most_lower, tries_single);
         match n {
             _ if by_bins || n <= shape.small.tile() => Way::OneBlock { by_bins },
@@ -76,7 +74,6 @@ impl SortProgram {
             _ if key <= 2 || !whole || n > MOST_OF_A_WORD => Way::Passes,
             _ if n <= MOST_FOR_FIXED.min(most_for_fixed(shape.bucket)) => fixed(shape.bucket, false),
             _ if has_large && n <= most_for_fixed(shape.large) => fixed(shape.large, true),
-            _ if is_short_pair && n <= MOST_PAIRS_FOR_PASSES => Way::Passes,
             _ if holds(shape.bucket) => buckets(shape.bucket, false),
             _ if has_large && holds(shape.large) => buckets(shape.large, true),
             _ => Way::Passes,
@@ -127,9 +124,9 @@ impl SortProgram {
             .map(|block| Self::most_lower(machine).map_or(0, |lower| most_in_buckets(block) << (DIGIT_BITS + lower)));
         let [fixed, large_fixed] = blocks.map(most_for_fixed);
         let one_block = [shape.small, shape.bucket].map(|block| block.tile());
-        let single = most_in_fixed(shape.large, SINGLE_BITS);
+        let single = most_in_single(shape.large);
         let of_buckets = [most, large_most, MOST_FOR_FIXED.min(fixed), large_fixed, single];
-        let borders = [n, MOST_OF_A_WORD, MOST_TO_COUNT, FEWEST_TO_COUNT - 1, MOST_PAIRS_FOR_PASSES]
+        let borders = [n, MOST_OF_A_WORD, MOST_TO_COUNT, FEWEST_TO_COUNT - 1]
             .into_iter()
             .chain(of_buckets)
             .chain(one_block);
@@ -142,9 +139,6 @@ impl SortProgram {
 
 /// The most keys for fixed-capacity buckets that are not large.
 const MOST_FOR_FIXED: usize = 1 << 20;
-/// The most keys of 4 bytes that passes sort with a payload of as many, since counted buckets lose
-/// more by frequent keys among so few than they gain for random ones.
-const MOST_PAIRS_FOR_PASSES: usize = 1 << 23;
 /// The most keys that fill fixed-capacity buckets so little that a small sample makes their map.
 const MOST_ALONE: usize = 1 << 18;
 /// The number of keys for each fixed-capacity bucket, unless that needs more than `BINS` buckets.
@@ -176,6 +170,11 @@ fn most_in_buckets(block: SortBlock) -> usize {
 /// full.
 fn most_in_fixed(block: SortBlock, bits: u32) -> usize {
     (block.tile() / 5 * 4) << bits
+}
+/// The most keys of a single step, whose buckets are then three quarters full: there is room for a frequent key that
+/// the probe missed. If a bucket overflows, the passes begin anew.
+fn most_in_single(block: SortBlock) -> usize {
+    (block.tile() / 4 * 3) << SINGLE_BITS
 }
 /// The same for as many buckets as an 8-bit digit has values.
 fn most_for_fixed(block: SortBlock) -> usize {
@@ -328,8 +327,8 @@ impl HostPlan {
     pub(super) fn layout(&self, missing: [bool; 2]) -> Layout {
         let mut at = Layout::default();
         let (key, value) = self.program.sizes();
-        // The fixed-capacity buckets of a single step hold all keys, and no other way reads them.
-        let mut second_array = None;
+        // The second arrays of keys and payload, if other memory holds them.
+        let mut second_arrays = [None; 2];
         let mut take = |bytes: usize| {
             let begin = at.bytes;
             at.bytes += bytes.next_multiple_of(256);
@@ -338,7 +337,10 @@ impl HostPlan {
         // A stable step looks back as a pass does. The second step has one more tile for each first
         // digit.
         let of_steps = match self.way {
-            Way::Buckets { .. } if value > 0 => self.n.div_ceil(self.shape.step.tile()) + BINS,
+            Way::Buckets { tries_single, .. } if value > 0 => {
+                let tiles = self.n.div_ceil(self.shape.step.tile());
+                if tries_single { tiles * SINGLE_DIGITS / BINS } else { tiles + BINS }
+            }
             Way::Fixed { .. } if value > 0 => self.n.div_ceil(self.shape.fixed.tile()),
             _ => 0,
         };
@@ -366,8 +368,10 @@ impl HostPlan {
             at.begins = take((BINS + 1) * size_of::<Begin>());
             at.sample = take(sampled(self.n) * key);
             if let Way::Buckets { tries_single: true, .. } = self.way {
-                at.fixed[0] = take((self.shape.large.tile() * SINGLE_DIGITS + self.shape.step.tile()) * key);
-                second_array = Some(at.fixed[0]);
+                let room = self.shape.large.tile() * SINGLE_DIGITS + self.shape.step.tile();
+                at.fixed = [take(room * key), take(room * value)];
+                // No way that sorts all keys reads these buckets.
+                second_arrays = at.fixed.map(Some);
             }
         } else if let Way::Fixed { is_large, sample, .. } = self.way {
             at.counts = take(BINS * WORD);
@@ -383,12 +387,11 @@ impl HostPlan {
             return at;
         }
         // A single pass goes from the input to the output.
-        let is_needed = [true, self.passes > 1];
-        let memory = [None, second_array];
-        for k in [0, 1] {
-            at.keys[k] = (missing[k] && is_needed[k]).then(|| memory[k].unwrap_or_else(|| take(self.n * key)));
-        }
-        at.values = (value > 0 && self.passes > 1).then(|| take(self.n * value));
+        let [second_keys, second_values] = second_arrays;
+        let has_second = self.passes > 1;
+        at.keys[0] = missing[0].then(|| take(self.n * key));
+        at.keys[1] = (missing[1] && has_second).then(|| second_keys.unwrap_or_else(|| take(self.n * key)));
+        at.values = (value > 0 && has_second).then(|| second_values.unwrap_or_else(|| take(self.n * value)));
         at
     }
 
@@ -422,7 +425,7 @@ mod tests {
             (!matches!(way, Way::OneBlock { .. } | Way::Counts)).then_some(way)
         };
         let fixed = |n, bits| Some(Way::Fixed { bits, is_large: false, sample: FixedSample::of(n, bits, 5632) });
-        let large_fixed = |n| Some(Way::Fixed { bits: 8, is_large: true, sample: FixedSample::of(n, 8, 20_480) });
+        let large_fixed = |n, room| Some(Way::Fixed { bits: 8, is_large: true, sample: FixedSample::of(n, 8, room) });
         let buckets = |lower, most| Some(Way::Buckets { lower, most, is_large: false, tries_single: false });
         let single = |lower, most| Some(Way::Buckets { lower, most, is_large: false, tries_single: true });
         let of_large = |lower, most| Some(Way::Buckets { lower, most, is_large: true, tries_single: false });
@@ -435,22 +438,24 @@ mod tests {
             (1 << 16, fixed(1 << 16, 6), fixed(1 << 16, 6)),
             (1 << 18, fixed(1 << 18, 8), fixed(1 << 18, 8)),
             (1 << 20, fixed(1 << 20, 8), fixed(1 << 20, 8)),
-            ((1 << 20) + 1, large_fixed((1 << 20) + 1), large_fixed((1 << 20) + 1)),
-            (1 << 22, large_fixed(1 << 22), large_fixed(1 << 22)),
-            ((1 << 22) + 1, single(2, 3), nothing),
-            (5 << 20, single(3, 4), nothing),
-            (1 << 23, single(3, 4), nothing),
-            ((1 << 23) + 1, buckets(3, 4), buckets(3, 4)),
+            ((1 << 20) + 1, large_fixed((1 << 20) + 1, 22_528), large_fixed((1 << 20) + 1, 20_480)),
+            (1 << 22, large_fixed(1 << 22, 22_528), large_fixed(1 << 22, 20_480)),
+            ((1 << 22) + 1, large_fixed((1 << 22) + 1, 22_528), single(2, 3)),
+            (5 << 20, single(3, 4), single(3, 4)),
+            (7_864_320, single(3, 4), single(3, 4)),
+            (1 << 23, single(3, 4), buckets(3, 4)),
+            (8_650_753, buckets(3, 4), buckets(3, 4)),
             (3 << 22, buckets(4, 5), buckets(4, 5)),
             (1 << 25, buckets(5, 6), buckets(5, 6)),
             (1 << 28, buckets(8, 8), buckets(8, 8)),
             (313_000_000, buckets(8, 8), buckets(8, 8)),
             (314_000_000, of_large(7, 8), of_large(7, 8)),
             (1 << 29, of_large(7, 8), of_large(7, 8)),
-            ((1 << 29) + 1, of_large(8, 8), of_large(8, 8)),
+            ((1 << 29) + 1, of_large(7, 8), of_large(8, 8)),
             (1 << 30, of_large(8, 8), of_large(8, 8)),
             (1_140_850_688, of_large(8, 8), of_large(8, 8)),
-            (1_140_850_689, nothing, nothing),
+            (1_254_490_112, of_large(8, 8), nothing),
+            (1_254_490_113, nothing, nothing),
             (MOST_OF_A_WORD + 1, nothing, nothing),
         ] {
             assert_eq!(before(&keys, n, 0..32, large), of_keys, "{n} keys");
@@ -551,8 +556,8 @@ mod tests {
 
     #[test]
     fn memory_for_more_is_enough_for_fewer() {
-        // Of 8-byte keys, pairs of 4 and 8 bytes, 4-byte keys.
-        let most_in_large = [627_245_056, 741_539_840, 1_140_850_688];
+        // Of 8-byte keys, pairs of 4 and 8 bytes, pairs of 4 bytes, 4-byte keys.
+        let most_in_large = [627_245_056, 741_539_840, 1_140_850_688, 1_254_490_112];
         let lengths = [1, 100, 5633, 100_000, 1 << 20, 1 << 21, 1 << 22, 1 << 23, 1 << 25, 1 << 27, 1 << 28, 1 << 30]
             .into_iter()
             .chain(most_in_large)

@@ -1,6 +1,6 @@
 //! The shapes of the kernels of sort, by the sizes of key and payload, architecture and length.
 
-use super::contract::{BINS, LOG_DISTINCT, MOST_DISTINCT};
+use super::contract::{BINS, LOG_DISTINCT, MOST_DISTINCT, SINGLE_DIGITS};
 
 /// The shape of a block of a sort.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +89,7 @@ pub(crate) fn sort_shape(key: usize, payload: Option<usize>, architecture: u32) 
     // Bytes for each of 1024 threads: the items, and with a payload room for the keys and then for
     // the payload.
     let in_large = LARGE_BYTES / (key + payload.map_or(0, |size| key.max(size)));
-    let in_large = in_large.min(if key > 4 { 11 } else { 20 });
+    let in_large = in_large.min(88 / key);
     // A block sorts more keys of one or two bytes, since it goes over them once or twice.
     let in_one = match widest {
         1 => 32,
@@ -150,6 +150,11 @@ impl SortShape {
     /// Bytes of shared memory of the kernels of the scatter steps to buckets.
     pub(crate) const fn bucket_tile_shared(&self) -> usize {
         self.with_tables(self.step, map_tables(self.key))
+    }
+    /// Bytes of shared memory of a single step. Keys-only tiles have counters for so many digits in place of tables.
+    pub(crate) const fn single_shared(&self) -> usize {
+        let more_digits = (SINGLE_DIGITS - BINS) * (4 * self.step.threads / 32 + 4 + 8);
+        if self.payload > 0 { self.of_passes(self.step) + more_digits } else { self.bucket_tile_shared() }
     }
     /// Bytes of shared memory of a tile with `tables` bytes of tables. A keys-only block has one
     /// counter for each digit. It also has a byte for each key (`RadixShape::TagWord`), and the

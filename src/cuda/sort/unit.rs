@@ -164,7 +164,7 @@ impl SortUnit {
             text += &format!(
                 "constexpr u32 STEP_ITEMS = {}, {}, BUCKET_BINS = {}, BUCKET_BLOCKS = {}, BUCKET_TILE_SHARED = {}, BUCKET_SORT_SHARED = {};\n\
                  constexpr u32 {}, LARGE_BINS = {}, LARGE_SORT_SHARED = {}, BUCKET_MAP_BYTES = {BUCKET_MAP_BYTES}, MAP_TABLES = {};\n\
-                 constexpr u32 FIXED_ITEMS = {}, FIXED_SHARED = {}, FIXED_MAP_BYTES = {FIXED_MAP_BYTES}, FIXED_MAP_ZERO = {FIXED_MAP_ZERO};\n",
+                 constexpr u32 FIXED_ITEMS = {}, FIXED_SHARED = {}, SINGLE_SHARED = {}, FIXED_MAP_BYTES = {FIXED_MAP_BYTES}, FIXED_MAP_ZERO = {FIXED_MAP_ZERO};\n",
                 shape.step.items,
                 block("BUCKET", shape.bucket),
                 shape.bins,
@@ -177,6 +177,7 @@ impl SortUnit {
                 map_tables(self.key),
                 shape.fixed.items,
                 shape.fixed_shared(),
+                shape.single_shared(),
             );
         }
         text
