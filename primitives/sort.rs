@@ -100,8 +100,7 @@ pub fn sort<K: SortKey>() -> Sort<K> {
 /// | some thousands, at most | one block sorts all in shared memory | 2 n (b + p) |
 /// | b = 1, or b = 2 and 2^20 ≤ n < 2^32; all bits, keys only | counting sort | 2 n b |
 /// | b = 4 or 8, all bits, n ≤ 2^22 (b = 8: 2^21) | one scatter step to buckets | 4 n (b + p) |
-/// | keys only, b = 4 or 8, all bits, n ≤ 2^23 (b = 8: 4.6 · 10^6), spread by bits or range | the same | 4 n b |
-/// | b = 4, p = 4, 2^22 < n ≤ 2^23 | passes, as in the last row | n (b + 2 passes (b + p)) |
+/// | b = 4 or 8, all bits, n ≤ 2^23 (with words 8 · 10^6; b = 8: half as many), spread by bits or range | the same | 4 n (b + p) |
 /// | b = 4 or 8, all bits, n ≤ 10^9 (b = 8: 6 · 10^8) | two scatter steps to buckets | n (b + 6 (b + p)) |
 /// | all others | least-significant-digit radix sort, 8 bits a pass | n (b + 2 passes (b + p)) |
 ///
@@ -141,9 +140,10 @@ pub fn sort<K: SortKey>() -> Sort<K> {
 /// On the host each thread of a sort by several adds up to 1.75 MiB: two buffers for the items of a bucket, write
 /// buffers and counters.
 /// On the device 0.1 to 70 MiB are added, of which one scatter step for 10^5 to 8 · 10^6 keys takes
-/// 3 to 46 MiB. Words add 2 KiB for each tile of 2560 to 8704 keys and, where the keys take one scatter step,
-/// 5 p bytes and more for each key: 84 MiB for 2^22 keys with words of 4 bytes. One block needs no
-/// scratch memory but for what becomes words or is gathered, and a counting sort none of the keys' size.
+/// 3 to 46 MiB. Words add 2 to 4 KiB for each tile of 2560 to 8704 keys. Where the keys take one scatter step, words
+/// add 5 p bytes and more for each key, 84 MiB for 2^22 keys with words of 4 bytes, and for more keys up to 48 MiB.
+/// One block needs no scratch memory but for what becomes words or is gathered, and a counting sort none of the keys'
+/// size.
 ///
 /// # Waiting
 /// On the device every call returns when the work is on the stream, and none waits for it. The

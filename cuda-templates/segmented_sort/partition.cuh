@@ -65,8 +65,8 @@ template <class Work> __device__ inline void run_phase(Phase &phase, u32 total, 
 
 // STABLE: the order of equal keys can be observed.
 template <class Order, class Tile, u32 CHUNK, u32 MEDIUM_CHUNK, u32 SMALL, u32 SHORT, bool STABLE> struct Partition {
-    typedef typename Tile::Shape::Bits Bits;
-    typedef typename Tile::Shape::Value Value;
+    typedef typename Tile::Bits Bits;
+    typedef typename Tile::Value Value;
     static constexpr u32 THREADS = Tile::THREADS, TILE = Tile::TILE, WARPS = THREADS / WARP;
     static constexpr bool HAS_VALUES = Tile::HAS_VALUES;
     static constexpr u32 LEAST_BITS = 4; // of a digit

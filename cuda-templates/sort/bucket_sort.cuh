@@ -14,8 +14,8 @@
 
 // FINER: finer bins may come before digits. They cost other buckets registers.
 template <class Order, class Tile, u32 LOG_BINS, bool FINER> struct BucketSort {
-    typedef typename Tile::Shape::Bits Bits;
-    typedef typename Tile::Shape::Value Value;
+    typedef typename Tile::Bits Bits;
+    typedef typename Tile::Value Value;
     // What is sorted: a key's offset in the span. With a payload: the offset's low bits, and below
     // them the key's position in the bucket.
     typedef Bits Item;

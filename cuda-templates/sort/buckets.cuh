@@ -330,8 +330,8 @@ struct DoneMarks {
 
 // A scatter step by one bucket function.
 template <class Order, class Tile, class Bucket> struct BucketStep {
-    typedef typename Tile::Shape::Bits Bits;
-    typedef typename Tile::Shape::Value Value;
+    typedef typename Tile::Bits Bits;
+    typedef typename Tile::Value Value;
     static constexpr bool AROUND = Bucket::HAS_TABLE;
     const SortCall &call;
     const BucketCall &buckets;
@@ -449,7 +449,7 @@ template <class Order, class Tile, class Bucket> struct BucketStep {
 // `shared` has the tile, then the tables of the map.
 template <class Order, class Tile, bool FIRST>
 __device__ void bucket_step(Vector *shared, const SortCall &call, const BucketCall &buckets) {
-    typedef typename Tile::Shape::Bits Bits;
+    typedef typename Tile::Bits Bits;
     typedef typename Tile::Shared Shared;
     typedef typename BucketMap<Bits>::Tables Tables;
     const SortPlan<sizeof(Bits) + 1> &plan = *(const SortPlan<sizeof(Bits) + 1> *)call.plan;

@@ -20,9 +20,9 @@
 
 // The fixed-capacity bucket of a key by bits or by range.
 template <class Order, class Tile> struct FixedDigit {
-    typedef typename Tile::Shape::Bits Bits;
+    typedef typename Tile::Bits Bits;
     static_assert(PROBE_KEYS == Tile::THREADS, "a thread for each");
-    static constexpr bool IS_SINGLE = Tile::Shape::DIGITS > BINS; // of a single step
+    static constexpr bool IS_SINGLE = Tile::DIGITS > BINS; // of a single step
     struct ProbeState { // in the tile's memory, before the tile is loaded
         u32 counts[2][BINS]; // probed keys of each bucket or, if IS_SINGLE, each part; by bits and by range
         // by warp: the least key, bits inverted, and the greatest
@@ -128,10 +128,10 @@ template <class Order, class Tile> struct FixedDigit {
 // Scatters a tile whose keys neither bits nor range spread. Not inlined, so that it takes no
 // registers from the common maps.
 template <class Order, class Tile>
-__device__ __noinline__ void
-    scatter_by_fallback(typename Tile::Shared &s, FixedTables<typename Tile::Shape::Bits> &tables, SortCall call,
-                        BucketCall fixed, u32 tile, FixedDigit<Order, Tile> digit, typename Tile::Shape::Bits probe) {
-    typedef typename Tile::Shape::Bits Bits;
+__device__ __noinline__ void scatter_by_fallback(typename Tile::Shared &s, FixedTables<typename Tile::Bits> &tables,
+                                                 SortCall call, BucketCall fixed, u32 tile,
+                                                 FixedDigit<Order, Tile> digit, typename Tile::Bits probe) {
+    typedef typename Tile::Bits Bits;
     typedef typename HeavyKeys<Bits>::Probe Probe;
     static_assert(sizeof(Probe) <= sizeof(s), "it shares the tile's memory");
     FixedMap<Bits> &map = *(FixedMap<Bits> *)fixed.map;
@@ -163,22 +163,17 @@ __device__ __noinline__ void
     if (tile == 0 && is_own) map.publish(tables, true, call);
 }
 
-// Scatters a tile. A single step has no use for `tables`: it moves no key if neither bits nor range spread the keys.
-template <class Order, class Tile>
-__device__ void fixed_first(typename Tile::Shared &s, FixedTables<typename Tile::Shape::Bits> &tables,
-                            const SortCall &call, const BucketCall &fixed) {
-    typedef typename Tile::Shape::Bits Bits;
-    typedef FixedDigit<Order, Tile> Digit;
-    Digit digit(s, call, fixed);
+// Scatters a tile. If neither bits nor range spread the keys, `scatter_others(tile, digit, probe)` does.
+template <class Order, class Tile, class ScatterOthers>
+__device__ inline void scatter_by_probe(typename Tile::Shared &s, const SortCall &call, const BucketCall &fixed,
+                                        const ScatterOthers &scatter_others) {
+    typedef typename Tile::Bits Bits;
+    FixedDigit<Order, Tile> digit(s, call, fixed);
     FixedPosition position(digit.plan, fixed);
     if constexpr (!Tile::HAS_VALUES) {
         if (IS_PAST_LENGTH(blockIdx.x, Tile::TILE, call.n)) return;
-        bool will_do = scatter_in_any_order<Order, Tile>(s, call, fixed, blockIdx.x, digit, position);
-        if constexpr (!Digit::IS_SINGLE) {
-            if (will_do) return;
-            Bits probe = Order{Bits(call.flip)}.to(digit.probe);
-            scatter_by_fallback<Order, Tile>(s, tables, call, fixed, blockIdx.x, digit, probe);
-        }
+        if (scatter_in_any_order<Order, Tile>(s, call, fixed, blockIdx.x, digit, position)) return;
+        scatter_others(blockIdx.x, digit, Order{Bits(call.flip)}.to(digit.probe));
     } else {
         bool will_do = digit.prepare();
         if (threadIdx.x == 0) s.tile = digit.drawn;
@@ -186,7 +181,20 @@ __device__ void fixed_first(typename Tile::Shared &s, FixedTables<typename Tile:
         u32 tile = s.tile;
         if (IS_PAST_LENGTH(tile, Tile::TILE, call.n)) return;
         if (will_do) scatter_in_order<Order, Tile>(s, call, fixed, tile, digit, position);
-        else if constexpr (!Digit::IS_SINGLE)
-            scatter_by_fallback<Order, Tile>(s, tables, call, fixed, tile, digit, digit.probe);
+        else scatter_others(tile, digit, digit.probe);
     }
+}
+
+template <class Order, class Tile>
+__device__ void fixed_first(typename Tile::Shared &s, FixedTables<typename Tile::Bits> &tables, const SortCall &call,
+                            const BucketCall &fixed) {
+    scatter_by_probe<Order, Tile>(s, call, fixed, [&](u32 tile, const auto &digit, typename Tile::Bits probe) {
+        scatter_by_fallback<Order, Tile>(s, tables, call, fixed, tile, digit, probe);
+    });
+}
+
+// Moves no key if neither bits nor range spread the keys. Outlined, so that the code of shorter sorts lies together.
+template <class Order, class Tile>
+__device__ __noinline__ void scatter_by_single_step(typename Tile::Shared &s, SortCall call, BucketCall fixed) {
+    scatter_by_probe<Order, Tile>(s, call, fixed, [](auto...) {});
 }

@@ -84,7 +84,7 @@ template <class Bits> struct FixedMap {
 
 // Counts a block's part of the sample. The block that finishes last makes the map.
 template <class Order, class Tile> struct FixedMapMaker {
-    typedef typename Tile::Shape::Bits Bits;
+    typedef typename Tile::Bits Bits;
     typedef FixedMap<Bits> Map;
     typedef FixedTables<Bits> Tables;
     typedef typename Tables::Intervals Intervals;
@@ -324,10 +324,10 @@ template <class Order, class Tile> struct FixedMapMaker {
 // Makes the map by intervals, or waits for it, and leaves it in `tables`. `part` is the block's
 // first ticket for the parts of the sample. Returns whether the map fits.
 template <class Order, class Tile>
-__device__ inline bool make_intervals(typename Tile::Shared &s, FixedTables<typename Tile::Shape::Bits> &tables,
+__device__ inline bool make_intervals(typename Tile::Shared &s, FixedTables<typename Tile::Bits> &tables,
                                       const SortCall &call, const BucketCall &fixed, u32 tile, u32 part) {
     typedef FixedMapMaker<Order, Tile> Maker;
-    FixedMap<typename Tile::Shape::Bits> &map = *(FixedMap<typename Tile::Shape::Bits> *)fixed.map;
+    FixedMap<typename Tile::Bits> &map = *(FixedMap<typename Tile::Bits> *)fixed.map;
     bool is_alone = fixed.interval_parts == 0;
     while (is_alone || part < fixed.interval_parts) {
         Maker maker(s, tables, call, fixed);

@@ -36,7 +36,7 @@ template <class D, class Bits> struct PutUnlessDone {
 template <class Order, class Tile, class D, class Position>
 __device__ inline bool scatter_in_any_order(typename Tile::Shared &s, const SortCall &call, const BucketCall &fixed,
                                             u32 tile, D digit, const Position &position) {
-    typedef typename Tile::Shape::Bits Bits;
+    typedef typename Tile::Bits Bits;
     Order order{Bits(call.flip)};
     u64 at = u64(tile) * Tile::TILE;
     const Bits *from = (const Bits *)call.keys_in + at;
@@ -50,15 +50,15 @@ __device__ inline bool scatter_in_any_order(typename Tile::Shared &s, const Sort
 template <class Order, class Tile, class D, class Position>
 __device__ inline void scatter_in_order(typename Tile::Shared &s, const SortCall &call, const BucketCall &fixed,
                                         u32 tile, D digit, const Position &position) {
-    typedef typename Tile::Shape::Bits Bits;
-    typedef typename Tile::Shape::Value Value;
+    typedef typename Tile::Bits Bits;
+    typedef typename Tile::Value Value;
     Order order{Bits(call.flip)};
     u64 at = u64(tile) * Tile::TILE;
     const Bits *from = (const Bits *)call.keys_in + at;
     const Value *values = (const Value *)call.values_in;
     u32 *counts = fixed.counts;
     bool is_last = call.n - at <= Tile::TILE;
-    constexpr u32 DIGITS = Tile::Shape::DIGITS;
+    constexpr u32 DIGITS = Tile::DIGITS;
     LookBackDigits<u32, DIGITS> chain{call.words[1] + u64(tile) * DIGITS, tile};
     stable_tile<Tile>(
         s, call.n - at, digit, from, [=](Bits key) { return order.to(key); },
@@ -74,7 +74,7 @@ __device__ inline void scatter_in_order(typename Tile::Shared &s, const SortCall
 template <class Order, class Tile, class Digit>
 __device__ inline void scatter_around(typename Tile::Shared &s, const SortCall &call, const BucketCall &fixed, u32 tile,
                                       const Digit &digit, const u32 *begins) {
-    typedef typename Tile::Shape::Bits Bits;
+    typedef typename Tile::Bits Bits;
     FixedPosition in_bucket(*(SortPlan<sizeof(Bits) + 1> *)call.plan, fixed);
     const HeavyKeys<Bits> *heavy = digit.heavy;
     auto position = [=](u32 d, u32 earlier, u32 total) {

@@ -158,12 +158,10 @@ extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS)
     BEGIN_LAUNCH(call)
     // At most INTERVAL_SAMPLE keys for each tile: of a larger sample the stride may be zero.
     AT_MOST_LENGTH(fixed.interval_parts, call.n / FixedTile::TILE)
-    FixedTables<Bits> &tables =
-        *(FixedTables<Bits> *)(shared + (sizeof(FixedTile::Shared) + sizeof(Vector) - 1) / sizeof(Vector));
     if (fixed.bits == SINGLE_BITS)
-        fixed_first<Order, SingleTile>(*(SingleTile::Shared *)shared, tables, call, fixed);
-    else
-        fixed_first<Order, FixedTile>(*(FixedTile::Shared *)shared, tables, call, fixed);
+        return scatter_by_single_step<Order, SingleTile>(*(SingleTile::Shared *)shared, call, fixed);
+    Vector *tables = shared + (sizeof(FixedTile::Shared) + sizeof(Vector) - 1) / sizeof(Vector);
+    fixed_first<Order, FixedTile>(*(FixedTile::Shared *)shared, *(FixedTables<Bits> *)tables, call, fixed);
 }
 #endif
 // Sorts each bucket, or all keys as one bucket.

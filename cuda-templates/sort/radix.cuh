@@ -1,4 +1,4 @@
-// Radix sort: one tile ranked by a digit of 8 bits and scattered (`RadixTile`). All files of
+// Radix sort: one tile ranked by a digit of 8 bits, in a single step of 9, and scattered (`RadixTile`). All files of
 // this folder but payload.cuh include this one.
 //
 // 1. load: each thread loads its keys and encodes them: unsigned integers in the order of the sort (`KeyOrder`).
@@ -176,7 +176,7 @@ constexpr u32 STAY_BINS = WARP;
 
 // How keys are ranked: among the keys of their warp, or of the block if UNORDERED.
 enum Ranking {
-    BALLOTS, // stable: eight ballots a key; rows of a tile with few keys are spread over the warps
+    BALLOTS, // stable: a ballot for each bit of a key's digit; rows of a tile with few keys are spread over the warps
     // Stable: one atomic addition a key. CUDA promises no order of the lanes of one addition, so
     // `store` checks the order, and the block ranks again by ballots if it is wrong.
     CHECKED, // by source positions
@@ -184,18 +184,28 @@ enum Ranking {
     UNORDERED // not stable: one atomic addition a key in the block's histogram
 };
 
-// The layout of a tile. Item i of a lane comes before item i + 1 of any lane of its warp, and warps
-// come one after the other. DIGITS: more than BINS only if digits are not costly.
-template <class Bits_, class Value_, u32 THREADS_, u32 ITEMS_, Ranking RANKING, u32 DIGITS_ = BINS> struct RadixShape {
+// A tile. Item i of a lane comes before item i + 1 of any lane of its warp, and warps come one after the other.
+// DIGITS: more than BINS only if digits are not costly, since the tags of an unordered tile are bytes.
+//
+// A partial tile has fewer than TILE keys. A missing key, neither loaded nor stored, has digit DIGITS
+// and goes to its own place in the tile, which is behind all keys. So whole and partial tiles share one
+// exchange. Ballots leave missing keys out.
+template <class Bits_, class Value_, u32 THREADS_, u32 ITEMS_, Ranking RANKING, u32 DIGITS_ = BINS> struct RadixTile {
     typedef Bits_ Bits;
     typedef Value_ Value;
     static constexpr u32 THREADS = THREADS_, ITEMS = ITEMS_, WARPS = THREADS / WARP, TILE = THREADS * ITEMS,
                          DIGITS = DIGITS_;
-    static constexpr u32 WIDEST = sizeof(Bits) > Value::BYTES ? sizeof(Bits) : Value::BYTES;
+    static constexpr bool HAS_VALUES = Value::BYTES > 0, IS_SORTED = RANKING == SORTED,
+                          IS_CHECKED = RANKING == CHECKED || IS_SORTED;
+    static_assert(THREADS >= DIGITS && TILE <= 65536, "a thread for each digit, 16 bits for a position");
+    static_assert(!IS_SORTED || !HAS_VALUES, "equal keys may change places");
+    static constexpr u32 POSITION_BITS = 16, POSITION_MASK = (1 << POSITION_BITS) - 1;
+    static constexpr u32 ROWS = ITEMS < 2 ? ITEMS : 2; // ranked at once
     // If a run is longer, rows of a warp often lie in one run.
     static constexpr u32 LONG_RUN = TILE / 72;
-    static constexpr bool HAS_VALUES = Value::BYTES > 0;
-    static constexpr bool IS_CHECKED = RANKING == CHECKED || RANKING == SORTED;
+    // Keys of a thread that one step of a whole tile's store loop handles. With a payload two are
+    // faster; for the payload itself all are, if any run is long.
+    static constexpr u32 STORE_UNROLL = HAS_VALUES ? 2 : ITEMS;
     // One item is left out after every 32. Without it keys that rise by one share half of the
     // banks, or one bank if the tile is a multiple of 4096 long. With a payload, random keys lose
     // by it what other keys gain, so there only the second case has it.
@@ -211,15 +221,13 @@ template <class Bits_, class Value_, u32 THREADS_, u32 ITEMS_, Ranking RANKING, 
     typedef typename IfElse<HAS_VALUES && RANKING == CHECKED, u32,
                             typename IfElse<RANKING == UNORDERED, u8, u16>::Type>::Type TagWord;
     static constexpr bool HAS_TAGS = RANKING == CHECKED || (RANKING == UNORDERED ? DIGITS == BINS : HAS_VALUES);
-    static constexpr u32 TAGS = HAS_TAGS ? PADDED_TILE : 2;
     // A warp's counters: one for each digit and, if checked, a zero for digit DIGITS.
     static constexpr u32 WARP_BINS = DIGITS + (IS_CHECKED ? 1 : 0);
-    static_assert(THREADS >= DIGITS && TILE <= 65536, "a thread for each digit, 16 bits for a position");
-    static_assert(RANKING != SORTED || !HAS_VALUES, "equal keys may change places");
 
     struct Shared {
-        alignas(16) char exchange[PADDED_TILE * WIDEST]; // item j at `padded(j)`
-        TagWord tags[TAGS];
+        // item j at `padded(j)`
+        alignas(16) char exchange[PADDED_TILE * (sizeof(Bits) > Value::BYTES ? sizeof(Bits) : Value::BYTES)];
+        TagWord tags[HAS_TAGS ? PADDED_TILE : 2];
         // The histogram by warp, later where each warp's keys of a digit begin in the tile. If
         // UNORDERED, the block's histogram.
         alignas(RANKING == BALLOTS ? 16 : 4) u32 bins[RANKING == UNORDERED ? DIGITS + STAY_BINS : WARPS * WARP_BINS];
@@ -231,27 +239,6 @@ template <class Bits_, class Value_, u32 THREADS_, u32 ITEMS_, Ranking RANKING, 
         u32 totals[DIGITS / WARP];
         u32 tile;
     };
-};
-
-// A tile. A partial tile has fewer than TILE keys. A missing key, neither loaded nor stored, has digit DIGITS
-// and goes to its own place in the tile, which is behind all keys. So whole and partial tiles share one
-// exchange. Ballots leave missing keys out.
-template <class Bits, class Value, u32 THREADS, u32 ITEMS, Ranking RANKING, u32 DIGITS = BINS>
-struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING, DIGITS> {
-    typedef RadixShape<Bits, Value, THREADS, ITEMS, RANKING, DIGITS> Shape;
-    typedef typename Shape::Shared Shared;
-    static constexpr u32 WARPS = Shape::WARPS, TILE = Shape::TILE, LONG_RUN = Shape::LONG_RUN,
-                         WARP_BINS = Shape::WARP_BINS;
-    static constexpr bool IS_CHECKED = Shape::IS_CHECKED, IS_SORTED = RANKING == SORTED;
-    static constexpr u32 POSITION_BITS = 16, POSITION_MASK = (1 << POSITION_BITS) - 1;
-    static constexpr u32 ROWS = ITEMS < 2 ? ITEMS : 2; // ranked at once
-    // Keys of a thread that one step of a whole tile's store loop handles. With a payload two are
-    // faster; for the payload itself all are, if any run is long.
-    static constexpr u32 STORE_UNROLL = Shape::HAS_VALUES ? 2 : ITEMS;
-    static constexpr bool HAS_VALUES = Shape::HAS_VALUES;
-    typedef typename Shape::TagWord TagWord;
-    using Shape::padded;
-    using Shape::padded_row;
 
     Shared &s;
     u32 count; // keys of the tile; after `scatter` without those that stay
@@ -411,7 +398,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING, DIGITS> {
     // The same for a tile sorted by itself, whose runs are not needed afterwards. Each thread gets
     // keys back in the new order, with their source positions.
     __device__ void move(TagWord *source) {
-        static_assert(RANKING == BALLOTS, "keys of a thread begin at `first`");
+        static_assert(RANKING == BALLOTS && DIGITS == BINS, "keys of a thread begin at `first`");
         __syncthreads();
         u32 d = threadIdx.x;
         if (d < BINS) {
@@ -447,7 +434,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING, DIGITS> {
     // histogram, kept in 8 copies to reduce contention.
     template <class D> __device__ void move_unordered(D digit) {
         constexpr u32 COPIES = 8, IN_VECTOR = sizeof(Vector) / sizeof(u32);
-        static_assert(COPIES <= WARPS, "room for all counters");
+        static_assert(COPIES <= WARPS && DIGITS == BINS, "room for all counters");
         Vector *vectors = (Vector *)s.bins;
         for (u32 i = threadIdx.x; i < BINS * COPIES / IN_VECTOR; i += THREADS) vectors[i] = Vector{{0, 0, 0, 0}};
         u32 *bins = s.bins + lane_id() % COPIES;
@@ -505,7 +492,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING, DIGITS> {
                 out(s.to[RANKING == SORTED ? digit(key) : u32(own) >> POSITION_BITS] + j, key);
             }
             auto previous = __shfl_up_sync(ALL_LANES, own, 1);
-            u32 previous_index = index - (Shape::PADDED ? 2 : 1); // for lane 0
+            u32 previous_index = index - (PADDED ? 2 : 1); // for lane 0
             if (lane_id() == 0 && j > 0 && there) previous = rising(previous_index, keys[previous_index]);
             disorder |= there && j > 0 && own < previous;
         });
@@ -588,7 +575,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING, DIGITS> {
 
     // Writes key i to the exchange.
     template <class D = Digit> __device__ void exchange(u32 i) {
-        static_assert(!IS_COSTLY<D> || Shape::HAS_TAGS, "tags hold the digits");
+        static_assert(!IS_COSTLY<D> || HAS_TAGS, "tags hold the digits");
         const u32 *bins = RANKING == UNORDERED ? s.begin : s.bins + warp_id() * WARP_BINS;
         u32 d = position[i] >> POSITION_BITS;
         position[i] = (position[i] & POSITION_MASK) + bins[d];
@@ -627,7 +614,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING, DIGITS> {
                 u32 d = digit(key[i]), &lanes = same[i - row];
                 position[i] = d << POSITION_BITS;
                 lanes = __ballot_sync(ALL_LANES, is_there(i));
-                // The digit is tested by halves. If all 8 tests read one register, the compiler
+                // The digit is tested in parts of 4 bits. If 8 tests read one register, the compiler
                 // makes one instruction of them that sets seven predicates, which is all that there
                 // are.
 #pragma unroll

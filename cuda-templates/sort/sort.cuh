@@ -85,10 +85,10 @@ template <class Value> __device__ inline Value &payload_at(Value *out, u64 index
 // on. `left`: the keys from the tile's first one on. `chain.publish(digit, total)` tells later tiles; `receive(digit,
 // total)`, called after it, returns where the digit's run goes.
 template <class Tile, class D, class Encode, class Put, class Out, class Chain, class Receive>
-__device__ inline void stable_tile(typename Tile::Shared &s, u64 left, D digit, const typename Tile::Shape::Bits *from,
-                                   const Encode &encode, const Put &put, const typename Tile::Shape::Value *values,
-                                   u64 first, Out values_out, const Chain &chain, const Receive &receive) {
-    typedef typename Tile::Shape::Value Value;
+__device__ inline void stable_tile(typename Tile::Shared &s, u64 left, D digit, const typename Tile::Bits *from,
+                                   const Encode &encode, const Put &put, const typename Tile::Value *values, u64 first,
+                                   Out values_out, const Chain &chain, const Receive &receive) {
+    typedef typename Tile::Value Value;
     Tile t(s, u32(min(left, u64(Tile::TILE))));
     t.load(from, encode);
     t.rank(digit);
@@ -110,9 +110,8 @@ __device__ inline void stable_tile(typename Tile::Shared &s, u64 left, D digit, 
 // Keys-only: scatters a tile in any order. `claim(digit, total)` returns the position of a digit's
 // run. Returns false, and moves nothing, if `digit.prepare()` finds no map.
 template <class Tile, class D, class Encode, class Put, class Claim>
-__device__ inline bool tile_in_any_order(typename Tile::Shared &s, u64 left, D digit,
-                                         const typename Tile::Shape::Bits *from, const Encode &encode, const Put &put,
-                                         const Claim &claim) {
+__device__ inline bool tile_in_any_order(typename Tile::Shared &s, u64 left, D digit, const typename Tile::Bits *from,
+                                         const Encode &encode, const Put &put, const Claim &claim) {
     Tile t(s, u32(min(left, u64(Tile::TILE))));
     if (!IS_COSTLY<D>) t.load(from, encode);
     t.clear_block_bins();
@@ -177,14 +176,14 @@ struct PassTiles {
 // Whether distinct keys are counted. A shorter key has few digits anyway, and a tile of keys-only that is not sorted
 // sorts by some bits, so that equal ones may differ.
 template <class Tile>
-constexpr bool COUNTS_DISTINCT = sizeof(typename Tile::Shape::Bits) >= 4 && (Tile::HAS_VALUES || Tile::IS_SORTED);
+constexpr bool COUNTS_DISTINCT = sizeof(typename Tile::Bits) >= 4 && (Tile::HAS_VALUES || Tile::IS_SORTED);
 
 // A round of a pass, over all keys or those that buckets left. With a sorted tile, for keys-only by all
 // bits, the first pass is unordered. With a payload and few distinct keys the digits are those of a key's rank among
 // them. A round uses the look-back words of its parity, and clears the other words for the next round.
 template <class Order, class Tile> struct SortPass {
-    typedef typename Tile::Shape::Bits Bits;
-    typedef typename Tile::Shape::Value Value;
+    typedef typename Tile::Bits Bits;
+    typedef typename Tile::Value Value;
     typedef SortPlan<sizeof(Bits) + 1> Plan;
 
     const SortCall &call;
@@ -273,7 +272,7 @@ __device__ inline u32 draw(u32 *ticket) {
 // round after round. A block that draws a tile waits until the round before is over. What it waits
 // for was drawn before, by running blocks, so it ends however few blocks there are.
 template <class Order, class Tile> __device__ void sort_passes(Vector *memory, const SortCall &call) {
-    typedef typename Tile::Shape::Bits Bits;
+    typedef typename Tile::Bits Bits;
     typedef SortPlan<sizeof(Bits) + 1> Plan;
     typedef DistinctKeys<Bits> Distinct;
     constexpr u32 LOG_FEW = COUNTS_DISTINCT<Tile> ? log_few<Bits>(sizeof(typename Tile::Shared)) : 0;
@@ -337,7 +336,7 @@ template <class Order, class Tile> __device__ __noinline__ void sort_passes_outl
 
 // The bits in which the keys of a tile differ.
 template <class Tile> __device__ u64 differing_bits(const Tile &t) {
-    typedef typename IfElse<sizeof(typename Tile::Shape::Bits) <= 4, u32, u64>::Type Word;
+    typedef typename IfElse<sizeof(typename Tile::Bits) <= 4, u32, u64>::Type Word;
     __shared__ Word of_warps[2][Tile::WARPS];
     Word ones = 0, zeros = 0;
 #pragma unroll
@@ -359,7 +358,7 @@ template <class Tile> __device__ u64 differing_bits(const Tile &t) {
 // Sorts a tile in shared memory, least significant digit first, and skips digits that all keys
 // share. The payload does not move: `source` becomes each key's source position.
 template <class Tile> __device__ void sort_digits(Tile &t, typename Tile::TagWord *source, u32 begin, u32 end) {
-    typedef typename Tile::Shape::Bits Bits;
+    typedef typename Tile::Bits Bits;
     // A longer key comes here only to be sorted by some of its bits.
     constexpr bool MAY_BE_SHORT = !Tile::HAS_VALUES && sizeof(Bits) <= 2;
 #pragma unroll
@@ -382,8 +381,8 @@ template <class Tile> __device__ void sort_digits(Tile &t, typename Tile::TagWor
 
 // Sorts all keys, no more than a tile, by one block.
 template <class Order, class Tile> __device__ void sort_small(typename Tile::Shared &s, const SortCall &call) {
-    typedef typename Tile::Shape::Bits Bits;
-    typedef typename Tile::Shape::Value Value;
+    typedef typename Tile::Bits Bits;
+    typedef typename Tile::Value Value;
     Order order{Bits(call.flip)};
     Tile t(s, u32(call.n));
     const Bits *from = (const Bits *)call.keys_in + t.first();

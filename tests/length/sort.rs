@@ -98,8 +98,8 @@ fn on_the_host() {
     suite::<_, f16, u8>(&OnHost, &MEMORIES);
 }
 
-/// The last lengths of one block and of either kind of fixed-capacity buckets, and counted buckets.
-const MEMORIES: [usize; 5] = [4096, 5632, 1 << 20, 1 << 22, 3 << 22];
+/// The last lengths of one block and of either kind of fixed-capacity buckets, a single step, and counted buckets.
+const MEMORIES: [usize; 6] = [4096, 5632, 1 << 20, 1 << 22, 5 << 20, 3 << 22];
 
 #[test]
 fn of_words() {

@@ -100,9 +100,8 @@ extern "C" __global__ void __launch_bounds__(PROBE_KEYS) to_fixed_buckets(ALL_OF
 typedef RadixTile<Bits, NoPayload, PROBE_KEYS, 32 / sizeof(Bits), UNORDERED, SINGLE_DIGITS> SingleTile;
 extern "C" __global__ void __launch_bounds__(PROBE_KEYS) to_single_step(ALL_OF_FIXED) {
     __shared__ SingleTile::Shared shared;
-    FixedTables<Bits> *none = nullptr;
     FixedCalls calls(HERE_OF_FIXED);
-    fixed_first<Order, SingleTile>(shared, *none, calls.call, calls.fixed);
+    scatter_by_single_step<Order, SingleTile>(shared, calls.call, calls.fixed);
 }
 extern "C" __global__ void tell_of_fixed(void *plan, const FixedMap<Bits> *map, u32 *found, Bits *heavy) {
     SortPlan<sizeof(Bits) + 1> &all = *(SortPlan<sizeof(Bits) + 1> *)plan;
@@ -138,7 +137,7 @@ struct Map {
     bucket: Vec<u32>,
 }
 
-/// The capacities of an ordinary bucket and of a large one of pairs.
+/// The capacities of an ordinary bucket and of a large one, whatever the key.
 const ROOM: usize = 5632;
 const LARGE_ROOM: usize = 20_480;
 
@@ -585,7 +584,7 @@ fn keys_to_buckets() {
 }
 
 impl<K: Key> Subject<K> {
-    /// Up to 2^23 keys by a single step, which takes no keys that neither bits nor range spread.
+    /// A single step, which takes no keys that neither bits nor range spread.
     fn single_steps(&mut self) {
         let (width, of) = (K::WIDTH, K::of);
         let up = |x: u64| x >> (64 - width);

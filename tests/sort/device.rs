@@ -389,12 +389,14 @@ fn sanitize_long() {
         device.check::<i32>(&WHOLE, Pattern::PowerLaw, (1 << 20) + 77, skips);
         device.check::<u16>(&WHOLE, Pattern::Few, (1 << 20) + 77, skips);
     }
-    // A single step; buckets by bits and by range; heavy keys; passes.
+    // A single step; buckets by bits and by range; heavy keys; passes by some bits.
     device.check::<u32>(&WHOLE, Pattern::Random, (5 << 20) + 77, [0, 1]);
     device.check_with::<u32, u32>(&WHOLE, Pattern::Random, (1 << 22) + 77, [1, 0]);
     device.check::<u64>(&WHOLE, Pattern::SameAbove, (1 << 21) + 77, [1, 0]);
     device.check_with::<u32, u32>(&WHOLE, Pattern::PowerLaw, (1 << 22) + 77, [0, 0]);
     device.check_with::<u32, u32>(&WHOLE, Pattern::Few, (1 << 22) + 77, [0, 1]);
+    let some = How { descending: true, bits: Some(3..29) };
+    device.check_with::<u32, u32>(&some, Pattern::Random, (1 << 20) + 77, [0, 1]);
     device.check::<u32>(&How { descending: false, bits: Some(3..29) }, Pattern::Random, (1 << 24) + 77, [1, 0]);
     // One frequent key, in fixed-capacity buckets whose other keys go to finer bins.
     for n in [60_000, 1 << 18, 1 << 20, 3 << 20] {
@@ -404,7 +406,7 @@ fn sanitize_long() {
         agrees(&mut device, &keys, false, "one often");
     }
     let often = device.rng.next() as i64;
-    let any = |device: &mut Device| (0..(3 << 20) + 77).map(|_| device.rng.next() as i64).collect::<Vec<i64>>();
+    let any = |device: &mut Device| (0..(5 << 20) + 77).map(|_| device.rng.next() as i64).collect::<Vec<i64>>();
     let keys: Vec<i64> =
         any(&mut device).into_iter().map(|x| if x % 700 == 0 { often ^ (x >> 20 & 0xfff) } else { x }).collect();
     agrees(&mut device, &keys, false, "a full bucket");

@@ -7,8 +7,8 @@ use super::*;
 const RARE: u64 = 0x6a09_e667_f3bc_c908;
 
 /// Distinct keys that passes count one by one, and more of them: far apart, the least and the greatest key among
-/// them, equally frequent or not. Pairs of 4 bytes take passes at this length, others because no bucket holds a
-/// key's copies.
+/// them, equally frequent or not. Most leave the buckets to passes, since no bucket holds a key's copies; heavy keys
+/// take one or two, and a single step may take 5000.
 fn distinct_in_passes<K: Key>(make: impl Fn(u64) -> K) {
     let mut device = or_skip!(Device::new());
     let width = K::WIDTH as usize;

@@ -62,7 +62,8 @@ fn lanes_in_any_order() {
     in_any_order(512, 2, true); // as in a single step
 }
 
-/// `is_paired`: with source indices. Else the keys of a tile are in order of their first digit.
+/// Tiles of as many threads as digits. `is_paired`: with source indices. Else the keys of a tile are in order of their
+/// first digit.
 fn in_any_order(digits: usize, rows: usize, is_paired: bool) {
     let context = or_skip!(context());
     let tile = digits * rows;
@@ -70,7 +71,7 @@ fn in_any_order(digits: usize, rows: usize, is_paired: bool) {
     let text = format!("{}#include \"sort/contract.cuh\"\n{}", one_text(&[TYPES]), one_text(&TEMPLATES));
     let mut rng = Rng::new();
     let n = 20 * tile + 777;
-    // The keys have few digits, so many lanes share one. A ninth bit of a digit is any.
+    // The keys have few digits, so many lanes share one. The ninth bit of a digit is random.
     let mut keys: Vec<u32> = (0..n).map(|_| rng.next() as u32 & 0xffff_07ff).collect();
     if !is_paired {
         keys.chunks_mut(tile).for_each(|part| part.sort_by_key(|&key| key & 255));

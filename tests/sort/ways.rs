@@ -377,7 +377,7 @@ fn words_in_full_buckets() {
 }
 #[test]
 fn long_words_in_full_buckets() {
-    in_full_buckets::<i64>([3 << 19, 3 << 20], 0, |x| x as i64);
+    in_full_buckets::<i64>([3 << 19, 5 << 20], 0, |x| x as i64);
 }
 #[test]
 fn floats_in_full_buckets() {
@@ -394,7 +394,7 @@ fn payloads_in_full_buckets() {
         let near = |x: u64| often ^ (x >> 10 & 0xfff) << 32;
         (0..n).map(|_| device.rng.next()).map(|x| if x.is_multiple_of(900) { near(x) } else { x }).collect()
     };
-    let (long, words, more) = (any(3 << 20), any(3 << 22), any(1 << 24));
+    let (long, words, more) = (any(5 << 20), any(3 << 22), any(1 << 24));
     let long: Vec<f64> = long.into_iter().map(f64::from_bits).collect();
     let order = sort::<f64>().indices::<u32, _>(&long).unwrap();
     let payload = noise::<[u8; 3]>(&mut device.rng, long.len());

@@ -51,8 +51,8 @@ impl SortProgram {
     /// | keys-only of 2 bytes, whole | 2^32 - 1, from 2^20 | counts |
     /// | of 1 or 2 bytes, or not whole | 2^40 | passes |
     /// | others | 2^20 | fixed-capacity buckets |
-    /// | | 2^22 (keys-only 1.1 * 2^22) | fixed-capacity buckets of a large block |
-    /// | | 1.8 * 2^22 (keys-only 2.0 * 2^22) | buckets, by a single step if bits or range spread the keys |
+    /// | | 2^22 (keys-only 1.05 * 2^22) | fixed-capacity buckets of a large block |
+    /// | | 1.9 * 2^22 (keys-only 2.0 * 2^22) | buckets, by a single step if bits or range spread the keys |
     /// | | 3.1 * 10^8 | buckets |
     /// | | 1.1 * 10^9 (keys-only 1.2 * 10^9) | buckets of a large block |
     /// | | 2^40 | passes |
@@ -126,10 +126,8 @@ impl SortProgram {
         let one_block = [shape.small, shape.bucket].map(|block| block.tile());
         let single = most_in_single(shape.large);
         let of_buckets = [most, large_most, MOST_FOR_FIXED.min(fixed), large_fixed, single];
-        let borders = [n, MOST_OF_A_WORD, MOST_TO_COUNT, FEWEST_TO_COUNT - 1]
-            .into_iter()
-            .chain(of_buckets)
-            .chain(one_block);
+        let borders =
+            [n, MOST_OF_A_WORD, MOST_TO_COUNT, FEWEST_TO_COUNT - 1].into_iter().chain(of_buckets).chain(one_block);
         let lengths = borders.map(|border| n.min(border)).filter(|&n| n > 0);
         lengths.flat_map(|n| [false, true].map(|in_place| self.plan(n, bits.clone(), in_place, machine))).collect()
     }
@@ -171,14 +169,14 @@ fn most_in_buckets(block: SortBlock) -> usize {
 fn most_in_fixed(block: SortBlock, bits: u32) -> usize {
     (block.tile() / 5 * 4) << bits
 }
-/// The most keys of a single step, whose buckets are then three quarters full: there is room for a frequent key that
-/// the probe missed. If a bucket overflows, the passes begin anew.
-fn most_in_single(block: SortBlock) -> usize {
-    (block.tile() / 4 * 3) << SINGLE_BITS
-}
 /// The same for as many buckets as an 8-bit digit has values.
 fn most_for_fixed(block: SortBlock) -> usize {
     most_in_fixed(block, DIGIT_BITS)
+}
+/// The most keys of a single step. A bucket has room for 1.3 times the average, so a key of which one in 2000 is equal,
+/// which the probe may miss, fits. If a bucket overflows, passes sort the input.
+fn most_in_single(block: SortBlock) -> usize {
+    (block.tile() / 13 * 10) << SINGLE_BITS
 }
 
 /// The limits of the probe, for `buckets` buckets of capacity `room` and `n` keys: the most of the
@@ -335,11 +333,11 @@ impl HostPlan {
             begin
         };
         // A stable step looks back as a pass does. The second step has one more tile for each first
-        // digit.
+        // digit, and a single step SINGLE_DIGITS words for each tile.
         let of_steps = match self.way {
             Way::Buckets { tries_single, .. } if value > 0 => {
                 let tiles = self.n.div_ceil(self.shape.step.tile());
-                if tries_single { tiles * SINGLE_DIGITS / BINS } else { tiles + BINS }
+                (tiles + BINS).max(if tries_single { tiles * SINGLE_DIGITS / BINS } else { 0 })
             }
             Way::Fixed { .. } if value > 0 => self.n.div_ceil(self.shape.fixed.tile()),
             _ => 0,
@@ -370,7 +368,7 @@ impl HostPlan {
             if let Way::Buckets { tries_single: true, .. } = self.way {
                 let room = self.shape.large.tile() * SINGLE_DIGITS + self.shape.step.tile();
                 at.fixed = [take(room * key), take(room * value)];
-                // No way that sorts all keys reads these buckets.
+                // Counted buckets and passes sort keys only if the single step has left them.
                 second_arrays = at.fixed.map(Some);
             }
         } else if let Way::Fixed { is_large, sample, .. } = self.way {
@@ -438,13 +436,15 @@ mod tests {
             (1 << 16, fixed(1 << 16, 6), fixed(1 << 16, 6)),
             (1 << 18, fixed(1 << 18, 8), fixed(1 << 18, 8)),
             (1 << 20, fixed(1 << 20, 8), fixed(1 << 20, 8)),
-            ((1 << 20) + 1, large_fixed((1 << 20) + 1, 22_528), large_fixed((1 << 20) + 1, 20_480)),
-            (1 << 22, large_fixed(1 << 22, 22_528), large_fixed(1 << 22, 20_480)),
-            ((1 << 22) + 1, large_fixed((1 << 22) + 1, 22_528), single(2, 3)),
+            ((1 << 20) + 1, large_fixed((1 << 20) + 1, 21_504), large_fixed((1 << 20) + 1, 20_480)),
+            (1 << 22, large_fixed(1 << 22, 21_504), large_fixed(1 << 22, 20_480)),
+            (4_403_200, large_fixed(4_403_200, 21_504), single(2, 3)),
+            (4_403_201, single(2, 3), single(2, 3)),
             (5 << 20, single(3, 4), single(3, 4)),
-            (7_864_320, single(3, 4), single(3, 4)),
-            (1 << 23, single(3, 4), buckets(3, 4)),
-            (8_650_753, buckets(3, 4), buckets(3, 4)),
+            (8_064_000, single(3, 4), single(3, 4)),
+            (8_064_001, single(3, 4), buckets(3, 4)),
+            (8_468_480, single(3, 4), buckets(3, 4)),
+            (8_468_481, buckets(3, 4), buckets(3, 4)),
             (3 << 22, buckets(4, 5), buckets(4, 5)),
             (1 << 25, buckets(5, 6), buckets(5, 6)),
             (1 << 28, buckets(8, 8), buckets(8, 8)),
@@ -454,8 +454,8 @@ mod tests {
             ((1 << 29) + 1, of_large(7, 8), of_large(8, 8)),
             (1 << 30, of_large(8, 8), of_large(8, 8)),
             (1_140_850_688, of_large(8, 8), of_large(8, 8)),
-            (1_254_490_112, of_large(8, 8), nothing),
-            (1_254_490_113, nothing, nothing),
+            (1_197_670_400, of_large(8, 8), nothing),
+            (1_197_670_401, nothing, nothing),
             (MOST_OF_A_WORD + 1, nothing, nothing),
         ] {
             assert_eq!(before(&keys, n, 0..32, large), of_keys, "{n} keys");
@@ -540,6 +540,15 @@ mod tests {
             at.words[1] - at.words[0] >= 4 * BINS * (tiles + BINS) && at.map >= at.words[1] + 4 * BINS * (tiles + BINS)
         );
         assert!(at.zero >= at.coarse_counts + 4 * BINS && at.counts >= at.map + BUCKET_MAP_BYTES);
+        // A single step has as many words for a tile as buckets, and its buckets are the second arrays.
+        let plan = pairs.plan(5 << 20, 0..32, false, &MACHINE);
+        let (at, shape) = (plan.layout(missing), plan.shape);
+        let (tiles, room) = ((5_usize << 20).div_ceil(shape.step.tile()), shape.large.tile() * SINGLE_DIGITS);
+        assert!(matches!(plan.way, Way::Buckets { tries_single: true, .. }));
+        assert!(at.map >= at.words[1] + 4 * SINGLE_DIGITS * tiles && at.zero >= at.map);
+        assert!(at.fixed[1] >= at.fixed[0] + 4 * (room + shape.step.tile()) && room >= plan.n);
+        assert!(at.bytes >= at.fixed[1] + 8 * (room + shape.step.tile()));
+        assert_eq!((at.keys[1], at.values), (Some(at.fixed[0]), Some(at.fixed[1])));
         let plan = pairs.plan(1 << 17, 0..32, false, &MACHINE);
         let (at, shape) = (plan.layout(missing), plan.shape);
         let Way::Fixed { bits, sample, .. } = plan.way else { panic!() };
@@ -557,10 +566,13 @@ mod tests {
     #[test]
     fn memory_for_more_is_enough_for_fewer() {
         // Of 8-byte keys, pairs of 4 and 8 bytes, pairs of 4 bytes, 4-byte keys.
-        let most_in_large = [627_245_056, 741_539_840, 1_140_850_688, 1_254_490_112];
+        let most_in_large = [627_245_056, 741_539_840, 1_140_850_688, 1_197_670_400];
+        // The same of a single step, and of 8-byte keys and payloads.
+        let most_in_single = [4_433_920, 4_029_440, 5_242_880, 8_064_000, 8_468_480];
         let lengths = [1, 100, 5633, 100_000, 1 << 20, 1 << 21, 1 << 22, 1 << 23, 1 << 25, 1 << 27, 1 << 28, 1 << 30]
             .into_iter()
             .chain(most_in_large)
+            .chain(most_in_single)
             .chain([1 << 32])
             .flat_map(|n| [n, n - 1, n + 1])
             .filter(|&n| n > 0);

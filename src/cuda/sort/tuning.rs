@@ -89,7 +89,8 @@ pub(crate) fn sort_shape(key: usize, payload: Option<usize>, architecture: u32) 
     // Bytes for each of 1024 threads: the items, and with a payload room for the keys and then for
     // the payload.
     let in_large = LARGE_BYTES / (key + payload.map_or(0, |size| key.max(size)));
-    let in_large = in_large.min(88 / key);
+    // Registers hold no more; three keys are a group (`BucketSort::ROWS`).
+    let in_large = in_large.min(if key > 4 { 11 } else { 21 });
     // A block sorts more keys of one or two bytes, since it goes over them once or twice.
     let in_one = match widest {
         1 => 32,
@@ -118,7 +119,7 @@ impl SortShape {
         if is_large { self.large } else { self.bucket }
     }
     /// Bytes that a pass keeps for each key: its source index, and with a payload its digit
-    /// (`RadixShape::TagWord`).
+    /// (`RadixTile::TagWord`).
     const fn note(&self) -> usize {
         if self.payload > 0 { 4 } else { 2 }
     }
@@ -127,7 +128,7 @@ impl SortShape {
         if self.payload > 0 { 2 } else { 0 }
     }
     const fn of_passes(&self, tile: SortBlock) -> usize {
-        let is_skewed = self.payload == 0 || tile.items.is_multiple_of(8); // `RadixShape::PADDED`
+        let is_skewed = self.payload == 0 || tile.items.is_multiple_of(8); // `RadixTile::PADDED`
         let of_missing = tile.threads / 32 * 4; // a counter for each warp
         tile.shared(self.widest + self.note(), if is_skewed { tile.tile() / 32 } else { 0 }) + of_missing
     }
@@ -151,13 +152,14 @@ impl SortShape {
     pub(crate) const fn bucket_tile_shared(&self) -> usize {
         self.with_tables(self.step, map_tables(self.key))
     }
-    /// Bytes of shared memory of a single step. Keys-only tiles have counters for so many digits in place of tables.
+    /// Bytes of shared memory of a single step. Its digits need more counters, with a payload one of each warp; those
+    /// of keys-only take less than the tables of a step, which a single step has not.
     pub(crate) const fn single_shared(&self) -> usize {
         let more_digits = (SINGLE_DIGITS - BINS) * (4 * self.step.threads / 32 + 4 + 8);
         if self.payload > 0 { self.of_passes(self.step) + more_digits } else { self.bucket_tile_shared() }
     }
     /// Bytes of shared memory of a tile with `tables` bytes of tables. A keys-only block has one
-    /// counter for each digit. It also has a byte for each key (`RadixShape::TagWord`), and the
+    /// counter for each digit. It also has a byte for each key (`RadixTile::TagWord`), and the
     /// digits of keys that stay.
     const fn with_tables(&self, tile: SortBlock, tables: usize) -> usize {
         let in_any_order = tile.shared_with(1, self.key + 1, 0) + 2 * 4 * 32;
@@ -220,6 +222,8 @@ mod tests {
                             shape.bucket_sort_shared(),
                             shape.fixed_shared() + 512,
                         ]);
+                        // A single step is for devices with 227 KiB, where two of its blocks fit a multiprocessor.
+                        assert!(2 * (shape.single_shared() + 1024) <= 228 << 10, "{shape:?}");
                         // Two keys-only blocks, and the system's share of each, fit a
                         // multiprocessor of compute capability 8.0.
                         let in_two = payload.is_none() && architecture == 80;

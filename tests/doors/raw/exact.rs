@@ -313,7 +313,7 @@ fn exact_scratch() {
 #[test]
 fn exact_scratch_of_sorts() {
     let _device = common::or_skip!(context());
-    exactly(&[1, 4096, 4097, 5632, 5633, 1 << 18, 1 << 20, (1 << 20) + 1, (1 << 22) + 1], of_sorts);
+    exactly(&[1, 4096, 4097, 5632, 5633, 1 << 18, 1 << 20, (1 << 20) + 1, (1 << 22) + 1, 5 << 20], of_sorts);
 }
 #[test]
 fn exact_scratch_by_segment() {
