@@ -167,8 +167,8 @@ shared! {
         /// values ends with `heavy_room` more.
         keys: Address = "void *keys";
         values: Address = "void *values";
-        /// Bits of a bucket's number by the first bits or by range, and of a digit around heavy keys.
-        /// 0 in a call of counted buckets.
+        /// Bits of a bucket's number by the first bits or by range, and of a digit around heavy keys;
+        /// both SINGLE_BITS in a single step, 0 in a call of counted buckets.
         bits: u32 = "u32 bits";
         digit_bits: u32 = "u32 digit_bits";
         /// The limits of the probe: the most of the PROBE_KEYS probed keys that one bucket may have,
