@@ -141,7 +141,7 @@ pub fn sort<K: SortKey>() -> Sort<K> {
 /// buffers and counters.
 /// On the device 0.1 to 70 MiB are added, of which one scatter step for 10^5 to 8 · 10^6 keys takes
 /// 3 to 46 MiB. Words add 2 to 4 KiB for each tile of 2560 to 8704 keys. Where the keys take one scatter step, words
-/// add 5 p bytes and more for each key, 84 MiB for 2^22 keys with words of 4 bytes, and for more keys up to 48 MiB.
+/// add 5 p bytes and more for each key, 84 MiB for 2^22 keys with words of 4 bytes, and for more keys up to 32 MiB.
 /// One block needs no scratch memory but for what becomes words or is gathered, and a counting sort none of the keys'
 /// size.
 ///

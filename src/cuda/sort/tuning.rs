@@ -89,7 +89,7 @@ pub(crate) fn sort_shape(key: usize, payload: Option<usize>, architecture: u32) 
     // Bytes for each of 1024 threads: the items, and with a payload room for the keys and then for
     // the payload.
     let in_large = LARGE_BYTES / (key + payload.map_or(0, |size| key.max(size)));
-    // Registers hold no more; three keys are a group (`BucketSort::ROWS`).
+    // More keys of 4 bytes take a group more (`BucketSort::ROWS`), and registers.
     let in_large = in_large.min(if key > 4 { 11 } else { 21 });
     // A block sorts more keys of one or two bytes, since it goes over them once or twice.
     let in_one = match widest {
