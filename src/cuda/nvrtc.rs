@@ -174,8 +174,7 @@ impl Nvrtc {
         if self.version >= (13, 0, 0) { &["--Ofast-compile=max"] } else { &[] }
     }
 
-    /// Checks that `source` compiles to machine code for a compute capability, assembler included,
-    /// with little optimisation.
+    /// Checks that `source` compiles to machine code for a compute capability, assembler included.
     #[cfg(test)]
     pub(crate) fn compiles(
         &self,
@@ -184,8 +183,7 @@ impl Nvrtc {
         headers: &[(&str, &str)],
         capability: u32,
     ) -> std::result::Result<(), Failure> {
-        let quickly: &[&str] = if self.version >= (13, 0, 0) { &["--Ofast-compile=mid"] } else { &[] };
-        self.images(name, source, headers, &[Target::Cubin(capability)], quickly).map(|_| ())
+        self.images(name, source, headers, &[Target::Cubin(capability)], self.quickly()).map(|_| ())
     }
 
     /// The names of the kernels in `source`.
