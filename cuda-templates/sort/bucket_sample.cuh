@@ -103,7 +103,7 @@ template <class Order, class Bits, u32 THREADS> struct SampleTaker {
                        s.most[1] < frequent_hits(buckets.sampled);
         map.function = by_bits ? BY_BITS : AROUND_HEAVY;
         map.lower_bits = buckets.lower_bits;
-        if (digits <= FEW_DIGITS) ((SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large = 1;
+        if (digits <= FEW_DIGITS) plan_of<Bits>(call).too_large = 1;
     }
 };
 
@@ -177,7 +177,7 @@ template <class Order, class Bits, u32 THREADS> struct MapMaker {
         write_one_key(lower_bits);
     }
     __device__ void leave_to_passes() const {
-        if (threadIdx.x == 0) ((SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large = 1;
+        if (threadIdx.x == 0) plan_of<Bits>(call).too_large = 1;
     }
     __device__ bool is_wide() const { return share.range() >> 20 != 0; }
 
@@ -498,7 +498,7 @@ __device__ void bucket_map(const SortCall &call, const BucketCall &buckets) {
     };
     alignas(16) __shared__ char memory[sizeof(Shared)];
     Shared &s = *(Shared *)memory;
-    const SortPlan<sizeof(Bits) + 1> &plan = *(const SortPlan<sizeof(Bits) + 1> *)call.plan;
+    const SortPlan<Bits> &plan = plan_of<Bits>(call);
     BucketMap<Bits> &map = *(BucketMap<Bits> *)buckets.map;
     if (plan.has_fixed_buckets()) return;
     u32 parts = min(max(buckets.sampled / (4 * THREADS), 1), gridDim.x);

@@ -112,7 +112,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool FINER> struct BucketSort {
     // still zero, so all buckets are empty.
     static __device__ void run_buckets(Shared &shared, const SortCall &call, const BucketCall &buckets) {
         const BucketMap<Bits> &map = *(const BucketMap<Bits> *)buckets.map;
-        const SortPlan<sizeof(Bits) + 1> &plan = *(const SortPlan<sizeof(Bits) + 1> *)call.plan;
+        const SortPlan<Bits> &plan = plan_of<Bits>(call);
         // All loads are issued at once.
         bool by_passes = plan.all_by_passes(call.n);
         IndexRange<u32> left = plan.left_by_buckets();
@@ -148,7 +148,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool FINER> struct BucketSort {
     // Sorts the fixed-capacity bucket of the block's number from scratch memory, or writes the
     // heavy key of that digit.
     static __device__ void run_fixed(Shared &shared, const SortCall &call, const BucketCall &fixed) {
-        const SortPlan<sizeof(Bits) + 1> &plan = *(const SortPlan<sizeof(Bits) + 1> *)call.plan;
+        const SortPlan<Bits> &plan = plan_of<Bits>(call);
         u32 function = plan.fixed_function; // issued together with the next load
         if (function == NOT_FIXED || plan.too_large) return;
         // The most times a heavy key occurs that one block writes alone.

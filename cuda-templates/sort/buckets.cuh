@@ -199,7 +199,7 @@ __device__ void key_count(u32 *counters, const SortCall &call, const BucketCall 
 template <class Order, class Bits, u32 THREADS>
 __device__ void bucket_count(u32 *shared, const SortCall &call, const BucketCall &buckets) {
     typedef typename BucketMap<Bits>::Tables Tables;
-    const SortPlan<sizeof(Bits) + 1> &plan = *(const SortPlan<sizeof(Bits) + 1> *)call.plan;
+    const SortPlan<Bits> &plan = plan_of<Bits>(call);
     if (plan.has_fixed_buckets() || plan.too_large) return;
     const BucketMap<Bits> &map = *(const BucketMap<Bits> *)buckets.map;
     u32 lower_bits = map.lower_bits, *heavy_counts = shared + sizeof(Tables) / sizeof(u32),
@@ -269,7 +269,7 @@ __device__ inline u32 bucket_starts(const SortCall &call, const BucketCall &buck
 // The same, and the range left to passes: from the first bucket that exceeds a block's room to the
 // last one. Single-key buckets may exceed it.
 template <class Bits> __device__ void bucket_plan(const SortCall &call, const BucketCall &buckets, u32 tile) {
-    SortPlan<sizeof(Bits) + 1> &plan = *(SortPlan<sizeof(Bits) + 1> *)call.plan;
+    SortPlan<Bits> &plan = plan_of<Bits>(call);
     if (plan.has_fixed_buckets() || plan.too_large) return;
     BucketMap<Bits> &map = *(BucketMap<Bits> *)buckets.map;
     u32 count = bucket_starts(call, buckets, map.lower_bits, tile),
@@ -342,8 +342,7 @@ template <class Order, class Tile, class Bucket> struct BucketStep {
 
     __device__ BucketStep(const SortCall &call, const BucketCall &buckets, Bucket bucket)
         : call(call), buckets(buckets), map(*(BucketMap<Bits> *)buckets.map), bucket(bucket),
-          lower_bits(map.lower_bits),
-          marks{buckets.starts, buckets.room, ((const SortPlan<sizeof(Bits) + 1> *)call.plan)->left_by_buckets()} {}
+          lower_bits(map.lower_bits), marks{buckets.starts, buckets.room, plan_of<Bits>(call).left_by_buckets()} {}
 
     // Heavy keys do not move. Their payload moves to its place in the output or, in place, to the
     // same index in scratch memory.
@@ -452,7 +451,7 @@ __device__ void bucket_step(Vector *shared, const SortCall &call, const BucketCa
     typedef typename Tile::Bits Bits;
     typedef typename Tile::Shared Shared;
     typedef typename BucketMap<Bits>::Tables Tables;
-    const SortPlan<sizeof(Bits) + 1> &plan = *(const SortPlan<sizeof(Bits) + 1> *)call.plan;
+    const SortPlan<Bits> &plan = plan_of<Bits>(call);
     if (plan.has_fixed_buckets() || plan.all_by_passes(call.n)) return;
     const BucketMap<Bits> &map = *(const BucketMap<Bits> *)buckets.map;
     Shared &s = *(Shared *)shared;

@@ -30,7 +30,7 @@ template <class Order, class Tile> struct FixedDigit {
         bool has_map; // whether thread 0 saw a finished map of intervals
     };
     ProbeState &shared;
-    SortPlan<sizeof(Bits) + 1> &plan;
+    SortPlan<Bits> &plan;
     Order order;
     Bits probe; // the thread's probed key: raw, and after `prepare` encoded
     // buckets, and digits around heavy keys; most probed keys of a bucket or part; most of all beyond
@@ -41,9 +41,9 @@ template <class Order, class Tile> struct FixedDigit {
 
     // Issues the load of the thread's probed key.
     __device__ FixedDigit(typename Tile::Shared &s, const SortCall &call, const BucketCall &fixed)
-        : shared(*(ProbeState *)&s), plan(*(SortPlan<sizeof(Bits) + 1> *)call.plan), order{Bits(call.flip)},
-          buckets(1u << fixed.bits), digits(1u << fixed.digit_bits), most(fixed.most), beyond(fixed.beyond), drawn(0),
-          state(0), share(Share<Bits>::whole(IS_SINGLE ? BINS : buckets)) {
+        : shared(*(ProbeState *)&s), plan(plan_of<Bits>(call)), order{Bits(call.flip)}, buckets(1u << fixed.bits),
+          digits(1u << fixed.digit_bits), most(fixed.most), beyond(fixed.beyond), drawn(0), state(0),
+          share(Share<Bits>::whole(IS_SINGLE ? BINS : buckets)) {
         probe = ((const Bits *)call.keys_in)[sampled_at(threadIdx.x, u32(call.n) / PROBE_KEYS)];
         if (threadIdx.x == 0) { // issued with the probe
             if (Tile::HAS_VALUES) drawn = add_relaxed(&plan.fixed_ticket, 1);
@@ -169,7 +169,7 @@ __device__ inline void scatter_by_probe(typename Tile::Shared &s, const SortCall
                                         const ScatterOthers &scatter_others) {
     typedef typename Tile::Bits Bits;
     FixedDigit<Order, Tile> digit(s, call, fixed);
-    FixedPosition position(digit.plan, fixed);
+    FixedPosition position(fixed, digit.plan.too_large);
     if constexpr (!Tile::HAS_VALUES) {
         if (IS_PAST_LENGTH(blockIdx.x, Tile::TILE, call.n)) return;
         if (scatter_in_any_order<Order, Tile>(s, call, fixed, blockIdx.x, digit, position)) return;

@@ -59,7 +59,7 @@ template <class Bits> struct FixedMap {
 
     // By the whole block that has made `tables`, or has found that no map fits.
     __device__ void publish(const FixedTables<Bits> &made, bool fits, const SortCall &call) {
-        SortPlan<sizeof(Bits) + 1> &plan = *(SortPlan<sizeof(Bits) + 1> *)call.plan;
+        SortPlan<Bits> &plan = plan_of<Bits>(call);
         for (u32 i = threadIdx.x; i < sizeof(made) / sizeof(Vector); i += blockDim.x)
             ((Vector *)&tables)[i] = ((const Vector *)&made)[i];
         if (threadIdx.x == 0) {

@@ -13,9 +13,8 @@ static_assert(most_heavy(DIGIT_BITS) == MOST_HEAVY, "counted buckets have as man
 struct FixedPosition {
     u32 room, *too_large;
     u64 overflow;
-    template <class Plan>
-    __device__ FixedPosition(Plan &plan, const BucketCall &fixed)
-        : room(fixed.room), too_large(&plan.too_large), overflow(u64(room) << fixed.digit_bits) {}
+    __device__ FixedPosition(const BucketCall &fixed, u32 &too_large)
+        : room(fixed.room), too_large(&too_large), overflow(u64(room) << fixed.digit_bits) {}
     __device__ u64 operator()(u32 d, u32 earlier, u32 total) const {
         if (earlier + total <= room) return u64(d) * room + earlier;
         *too_large = 1;
@@ -75,7 +74,7 @@ template <class Order, class Tile, class Digit>
 __device__ inline void scatter_around(typename Tile::Shared &s, const SortCall &call, const BucketCall &fixed, u32 tile,
                                       const Digit &digit, const u32 *begins) {
     typedef typename Tile::Bits Bits;
-    FixedPosition in_bucket(*(SortPlan<sizeof(Bits) + 1> *)call.plan, fixed);
+    FixedPosition in_bucket(fixed, plan_of<Bits>(call).too_large);
     const HeavyKeys<Bits> *heavy = digit.heavy;
     auto position = [=](u32 d, u32 earlier, u32 total) {
         if (!heavy->has(d)) return in_bucket(d, earlier, total);

@@ -53,13 +53,13 @@ extern "C" __global__ void __launch_bounds__(COUNT_THREADS, COUNT_BLOCKS) sort_c
     __shared__ Counters<Bits, 0> counters;
     IndexRange<u64> all = {0, call.n};
     if (sort_count<Order, Bits, COUNT_THREADS>(counters, call, all, 0, blockIdx.x, gridDim.x))
-        plan_passes<COUNT_THREADS>(*(SortPlan<2> *)call.plan, call, all, call.passes);
+        plan_passes<COUNT_THREADS>(plan_of<Bits>(call), call, all, call.passes);
 }
 #endif
 #if HAS_KERNEL(sort_fill)
 extern "C" __global__ void __launch_bounds__(FILL_THREADS) sort_fill(SortCall call AND_LENGTH) {
     BEGIN_LAUNCH(call)
-    sort_fill<Order, Bits, FILL_THREADS>(call, ((const SortPlan<2> *)call.plan)->starts[0]);
+    sort_fill<Order, Bits, FILL_THREADS>(call, plan_of<Bits>(call).starts[0]);
 }
 #endif
 #elif KEY_BYTES == 2

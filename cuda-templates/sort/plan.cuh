@@ -17,7 +17,7 @@ template <class Word> struct IndexRange {
 enum FixedFunction : u32 { NOT_FIXED, FIXED_BY_BITS, FIXED_BY_RANGE, FIXED_AROUND_HEAVY };
 
 // The plan of a sort, made by its kernels.
-template <u32 PASSES> struct SortPlan : SortPlanFields<PASSES> {
+template <class Bits> struct SortPlan : SortPlanFields<sizeof(Bits) + 1> { // a pass for each byte, and one more
     // The range from the first to the last bucket that does not fit a block. Its keys are unsigned
     // integers in the order of the sort.
     __device__ IndexRange<u32> left_by_buckets() const {
@@ -29,7 +29,7 @@ template <u32 PASSES> struct SortPlan : SortPlanFields<PASSES> {
     // Whether passes sort all n keys. They do so too if buckets leave so many keys that sorting all
     // moves fewer bytes.
     __device__ bool all_by_passes(u64 n) const {
-        constexpr u32 MOST_LEFT = PASSES > 5 ? 4 : 3; // eighths of n; longer keys take more passes
+        constexpr u32 MOST_LEFT = sizeof(Bits) > 4 ? 4 : 3; // eighths of n; longer keys take more passes
         return this->too_large || left_by_buckets().count > n / 8 * MOST_LEFT;
     }
     // The range that passes sort.
@@ -39,6 +39,10 @@ template <u32 PASSES> struct SortPlan : SortPlanFields<PASSES> {
         return {left.first, left.count};
     }
 };
+
+template <class Bits> __device__ inline SortPlan<Bits> &plan_of(const SortCall &call) {
+    return *(SortPlan<Bits> *)call.plan;
+}
 
 // The digit of a pass. Past the last digit it has no bits.
 __device__ inline Digit digit_of(const SortCall &call, u32 pass) {
@@ -94,11 +98,11 @@ template <u32 THREADS, u32 UNROLL, class Bits> struct Batches {
 
 // Plans the passes from the counts, by one block: a warp plans each pass, where its digits begin
 // and whether one digit has all keys.
-template <u32 THREADS, u32 PASSES>
-__device__ inline void plan_passes(SortPlan<PASSES> &plan, const SortCall &call, IndexRange<u64> all, u32 passes) {
+template <u32 THREADS, class Bits>
+__device__ inline void plan_passes(SortPlan<Bits> &plan, const SortCall &call, IndexRange<u64> all, u32 passes) {
     bool after_buckets = all.count < call.n;
     u32 lane = lane_id();
-    __shared__ bool same[PASSES];
+    __shared__ bool same[sizeof(Bits) + 1];
     for (u32 p = warp_id(); p < passes; p += THREADS / WARP) {
         constexpr u32 EACH = BINS / WARP;
         u64 own[EACH], sum = 0, most = 0;
@@ -136,9 +140,9 @@ __device__ inline void plan_passes(SortPlan<PASSES> &plan, const SortCall &call,
 
 // By the block that has counted last. If the distinct keys are few, it puts them in order, plans passes by ranks if
 // there is a payload, and returns true. Else it leaves the histograms of the digits as they are.
-template <u32 THREADS, bool HAS_VALUES, class Bits, u32 PASSES>
+template <u32 THREADS, bool HAS_VALUES, class Bits>
 __device__ __noinline__ bool plan_distinct(typename DistinctKeys<Bits>::Shared &s, DistinctKeys<Bits> &distinct,
-                                           SortPlan<PASSES> &plan, SortCall call, IndexRange<u64> all) {
+                                           SortPlan<Bits> &plan, SortCall call, IndexRange<u64> all) {
     if (!distinct.has_all()) return false;
     distinct.template sort<THREADS>(s);
     if constexpr (HAS_VALUES) {
@@ -177,8 +181,7 @@ __device__ bool sort_count(Counters<Bits, LOG_FEW> &s, const SortCall &call, Ind
                            u32 parts) {
     constexpr u32 PASSES = sizeof(Bits) + 1, UNROLL = sizeof(Bits) == 1 ? 16 : 8;
     constexpr bool HAS_TABLE = LOG_FEW > 0;
-    typedef SortPlan<PASSES> Plan;
-    Plan &plan = *(Plan *)call.plan;
+    SortPlan<Bits> &plan = plan_of<Bits>(call);
     bool after_buckets = all.count < call.n; // the other keys are sorted
     Order order{Bits(call.flip)};
     u32 passes = call.passes, copy = threadIdx.x % COPIES;

@@ -184,16 +184,14 @@ constexpr bool COUNTS_DISTINCT = sizeof(typename Tile::Bits) >= 4 && (Tile::HAS_
 template <class Order, class Tile> struct SortPass {
     typedef typename Tile::Bits Bits;
     typedef typename Tile::Value Value;
-    typedef SortPlan<sizeof(Bits) + 1> Plan;
-
     const SortCall &call;
-    Plan &plan;
+    SortPlan<Bits> &plan;
     const PassTiles &tiles;
     u32 pass, parity;
     bool is_first, is_last; // reads the input; writes the output
     u32 to;
 
-    __device__ SortPass(const SortCall &call, Plan &plan, const PassTiles &tiles)
+    __device__ SortPass(const SortCall &call, SortPlan<Bits> &plan, const PassTiles &tiles)
         : call(call), plan(plan), tiles(tiles), pass(plan.which[tiles.run]), parity(tiles.parity),
           is_first(tiles.run == 0 && tiles.keys.count == call.n), is_last(tiles.run == tiles.running - 1),
           to((tiles.running - 1 - tiles.run) % 2) {}
@@ -273,7 +271,6 @@ __device__ inline u32 draw(u32 *ticket) {
 // for was drawn before, by running blocks, so it ends however few blocks there are.
 template <class Order, class Tile> __device__ void sort_passes(Vector *memory, const SortCall &call) {
     typedef typename Tile::Bits Bits;
-    typedef SortPlan<sizeof(Bits) + 1> Plan;
     typedef DistinctKeys<Bits> Distinct;
     constexpr u32 LOG_FEW = COUNTS_DISTINCT<Tile> ? log_few<Bits>(sizeof(typename Tile::Shared)) : 0;
     typedef Counters<Bits, LOG_FEW> Counting;
@@ -282,7 +279,7 @@ template <class Order, class Tile> __device__ void sort_passes(Vector *memory, c
                       (!COUNTS_DISTINCT<Tile> || (sizeof(typename Tile::Shared) >= sizeof(typename Distinct::Shared) &&
                                                   sizeof(Tile::Shared::exchange) >= sizeof(RankTable))),
                   "they share memory");
-    Plan &plan = *(Plan *)call.plan;
+    SortPlan<Bits> &plan = plan_of<Bits>(call);
     IndexRange<u64> all = plan.range_of_passes(call);
     if (all.count == 0) return;
     __shared__ PassTiles tiles;

@@ -28,7 +28,7 @@ pub(super) fn templates() -> String {
 /// The map as a sort's kernels call it; `tell` writes the bucket of each key.
 const KERNELS: &str = r#"
 typedef KeyOrder<Bits, KIND, INFINITE> Order;
-static_assert(sizeof(BucketMap<Bits>) <= MAP_BYTES && sizeof(SortPlan<sizeof(Bits) + 1>) <= MAP_BYTES, "they have room");
+static_assert(sizeof(BucketMap<Bits>) <= MAP_BYTES && sizeof(SortPlan<Bits>) <= MAP_BYTES, "they have room");
 #define ALL const Bits *keys, u64 n, u64 flip, void *plan, BucketMap<Bits> *map, Bits *sample, u32 sampled, u32 lower_bits, u32 room
 
 __device__ SortCall call_of(ALL) {
@@ -58,7 +58,7 @@ extern "C" __global__ void tell(ALL, u32 *bucket, u32 *found) {
     if (i == 0) {
         found[0] = map->function == AROUND_HEAVY && !map->tables.is_linear ? AROUND_HEAVY + 1 : map->function;
         found[1] = map->lower_bits;
-        found[2] = ((SortPlan<sizeof(Bits) + 1> *)plan)->too_large;
+        found[2] = ((SortPlan<Bits> *)plan)->too_large;
         for (u32 k = 0; k < BUCKETS / 32; k++) found[3 + k] = map->one_key[k];
     }
     if (i >= n) return;
@@ -104,7 +104,7 @@ extern "C" __global__ void __launch_bounds__(PROBE_KEYS) to_single_step(ALL_OF_F
     scatter_by_single_step<Order, SingleTile>(shared, calls.call, calls.fixed);
 }
 extern "C" __global__ void tell_of_fixed(void *plan, const FixedMap<Bits> *map, u32 *found, Bits *heavy) {
-    SortPlan<sizeof(Bits) + 1> &all = *(SortPlan<sizeof(Bits) + 1> *)plan;
+    SortPlan<Bits> &all = *(SortPlan<Bits> *)plan;
     const HeavyKeys<Bits> &keys = map->tables.heavy;
     u32 function = all.fixed_function;
     found[0] = function == FIXED_AROUND_HEAVY && !map->tables.is_linear ? function + 1 : function;
