@@ -1,7 +1,7 @@
 //! The CPU engine beside other crates, on the same buffers in one run: `cargo bench --bench cpu`
 //!
 //! - the scan beside a copy, a serial loop and reduce-then-scan;
-//! - the scan and the reduction of rows and segments on one thread and on all beside two nested loops;
+//! - the scan, the reduction and the sort of rows and segments on one thread and on all beside two nested loops;
 //! - the compaction on one thread and on all beside `iter().filter().collect()`;
 //! - the radix sort beside rdst, voracious_radix_sort and the standard library.
 //!
@@ -13,10 +13,12 @@ use criterion::{
     BenchmarkGroup, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main, measurement::WallTime,
 };
 use half::f16;
+use parascan::operators::{Moments, Variance};
 use parascan::{Above, Element, Max, Operator, Ordered, Predicate, SortKey, Sum, compact, reduce, scan, sort};
 use rayon::prelude::*;
 use std::{
     cmp::Ordering,
+    ops::Range,
     time::{Duration, Instant},
 };
 
@@ -131,6 +133,10 @@ fn cpu(criterion: &mut Criterion) {
     }
 }
 
+fn segments_of(offsets: &[u32]) -> impl Iterator<Item = Range<usize>> {
+    offsets.windows(2).map(|pair| pair[0] as usize..pair[1] as usize)
+}
+
 /// Sums of the segments with these offsets, beside loops over them. `scan` and `reduce` are the library's.
 fn sums_of(
     criterion: &mut Criterion,
@@ -143,7 +149,7 @@ fn sums_of(
     let input: Vec<f32> = (0..n).map(|i| (i % 2001) as f32 - 1000.0).collect();
     let (mut output, mut expected) = (input.clone(), input.clone());
     let (mut totals, mut expected_totals) = (vec![0.0; offsets.len() - 1], vec![0.0; offsets.len() - 1]);
-    let segments = || offsets.windows(2).map(|pair| pair[0] as usize..pair[1] as usize);
+    let segments = || segments_of(offsets);
     let scan_loops = |output: &mut [f32]| {
         for segment in segments() {
             serial::<Sum, f32>(&input[segment.clone()], &mut output[segment]);
@@ -200,7 +206,57 @@ fn segments(criterion: &mut Criterion) {
             reduce::<Sum, f32>().segments(&offsets).run_into(input, totals).expect("offsets ascend");
         };
         sums_of(criterion, ("segments", longest as usize), &offsets, scan_segments, reduce_segments);
+        moments_of(criterion, longest as usize, &offsets);
+        sorted(criterion, longest as usize, &offsets);
     }
+}
+
+/// The variances of segments, whose carries have 12 bytes, beside loops over them.
+fn moments_of(criterion: &mut Criterion, longest: usize, offsets: &[u32]) {
+    let n = offsets[offsets.len() - 1] as usize;
+    let input: Vec<Moments<f32>> = noise().take(n).map(|z| Moments::of((z % 2001) as f32)).collect();
+    let none = Moments { count: 0.0, mean: 0.0, squares: 0.0 };
+    let (mut totals, mut expected) = (vec![none; offsets.len() - 1], vec![none; offsets.len() - 1]);
+    let loops = |totals: &mut [Moments<f32>]| {
+        for (segment, total) in segments_of(offsets).zip(totals) {
+            *total =
+                input[segment].iter().copied().reduce(<Variance as Operator<Moments<f32>>>::combine).unwrap_or(none);
+        }
+    };
+    let ours = |totals: &mut [Moments<f32>]| {
+        reduce::<Variance, Moments<f32>>().segments(offsets).run_into(&input, totals).expect("offsets ascend");
+    };
+    loops(&mut expected);
+    ours(&mut totals);
+    let is_near = |(a, b): (&Moments<f32>, &Moments<f32>)| a.count == b.count && (a.mean - b.mean).abs() < 0.1;
+    assert!(totals.iter().zip(&expected).all(is_near), "moments up to {longest}");
+    let alone = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a thread");
+    let mut group = sorts(criterion, "segments", n);
+    let of = |way: &str| BenchmarkId::new(way, longest);
+    group.bench_function(of("moments_loops"), |bencher| bencher.iter(|| loops(&mut totals)));
+    group.bench_function(of("moments_1_thread"), |bencher| alone.install(|| bencher.iter(|| ours(&mut totals))));
+    group.bench_function(of("moments"), |bencher| bencher.iter(|| ours(&mut totals)));
+}
+
+/// The sort of segments beside a copy and the standard library's sort of each.
+fn sorted(criterion: &mut Criterion, longest: usize, offsets: &[u32]) {
+    let n = offsets[offsets.len() - 1] as usize;
+    let input: Vec<u32> = noise().take(n).map(|z| z as u32).collect();
+    let (mut output, mut expected) = (input.clone(), input.clone());
+    let loops = |output: &mut [u32]| {
+        output.copy_from_slice(&input);
+        segments_of(offsets).for_each(|segment| output[segment].sort_unstable());
+    };
+    let ours = |output: &mut [u32]| sort().segments(offsets).run_into(&input, output).expect("offsets ascend");
+    loops(&mut expected);
+    ours(&mut output);
+    assert!(output == expected, "sorts up to {longest}");
+    let alone = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a thread");
+    let mut group = sorts(criterion, "segments", n);
+    let of = |way: &str| BenchmarkId::new(way, longest);
+    group.bench_function(of("sort_loops"), |bencher| bencher.iter(|| loops(&mut output)));
+    group.bench_function(of("sort_1_thread"), |bencher| alone.install(|| bencher.iter(|| ours(&mut output))));
+    group.bench_function(of("sort"), |bencher| bencher.iter(|| ours(&mut output)));
 }
 
 /// A sort by the order `compare`.

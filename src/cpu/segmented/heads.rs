@@ -10,21 +10,27 @@ use std::ops::{ControlFlow, Range};
 /// Items of a word.
 const WORD: usize = 64;
 
-/// Where segments begin.
+/// Where segments begin. Each kind either has its heads in a list, in ascending order, or marks items.
 pub trait Heads: Sync {
-    /// Sets bit j of word k if a segment begins with item `from + 64 k + j`, and clears it if not.
-    /// `from` is a multiple of 64. Bits of items that do not exist may be anything.
-    fn mark(&self, from: usize, words: &mut [u64]);
     /// The items of a segment, at least one, if all have as many.
     fn columns(&self) -> Option<usize> {
         None
     }
-    /// Lists the heads in `items`, from the first in ascending order, or with `backwards` from the last in descending
-    /// order. A head may come more than once. Returns their number, or `None` if this kind cannot list heads. If
-    /// there is no room for all, `begins` is full.
-    fn list(&self, items: Range<usize>, backwards: bool, begins: &mut [usize]) -> Option<usize> {
-        let _ = (items, backwards, begins);
+    /// The number of heads before item `item`, if this kind has a list. There a head may come more than once.
+    fn listed_before(&self, item: usize) -> Option<usize> {
+        let _ = item;
         None
+    }
+    /// Copies the heads of the list from number `from` on.
+    fn list(&self, from: usize, heads: &mut [usize]) {
+        let _ = (from, heads);
+        unreachable!("this kind has no list");
+    }
+    /// Sets bit j of word k if a segment begins with item `from + 64 k + j`, and clears it if not.
+    /// `from` is a multiple of 64. Bits of items that do not exist may be anything.
+    fn mark(&self, from: usize, words: &mut [u64]) {
+        let _ = (from, words);
+        unreachable!("this kind has a list");
     }
 }
 
@@ -40,77 +46,43 @@ pub(crate) struct ByBits<'a, W>(pub(crate) &'a [W]);
 pub(crate) struct ByKeys<'a, K>(pub(crate) &'a [K]);
 
 impl<H: Heads + ?Sized> Heads for Box<H> {
-    fn mark(&self, from: usize, words: &mut [u64]) {
-        (**self).mark(from, words);
-    }
     fn columns(&self) -> Option<usize> {
         (**self).columns()
     }
-    fn list(&self, items: Range<usize>, backwards: bool, begins: &mut [usize]) -> Option<usize> {
-        (**self).list(items, backwards, begins)
+    fn listed_before(&self, item: usize) -> Option<usize> {
+        (**self).listed_before(item)
+    }
+    fn list(&self, from: usize, heads: &mut [usize]) {
+        (**self).list(from, heads);
+    }
+    fn mark(&self, from: usize, words: &mut [u64]) {
+        (**self).mark(from, words);
     }
 }
 
 impl Heads for ByRows {
-    fn mark(&self, from: usize, words: &mut [u64]) {
-        // The heads of a word that begins with one.
-        let pattern = (0..WORD).step_by(self.0).fold(0_u64, |bits, head| bits | 1 << head);
-        let mut head = from.next_multiple_of(self.0);
-        for (base, word) in (from..).step_by(WORD).zip(words) {
-            let skipped = head - base;
-            *word = if skipped < WORD { pattern << skipped } else { 0 };
-            if skipped < WORD {
-                head += ((WORD - 1 - skipped) / self.0 + 1) * self.0;
-            }
-        }
-    }
     fn columns(&self) -> Option<usize> {
         Some(self.0)
+    }
+    fn listed_before(&self, item: usize) -> Option<usize> {
+        Some(item.div_ceil(self.0))
+    }
+    fn list(&self, from: usize, heads: &mut [usize]) {
+        for (number, head) in (from..).zip(heads) {
+            *head = number * self.0;
+        }
     }
 }
 
 impl<O: Offset> Heads for ByOffsets<'_, O> {
-    fn mark(&self, from: usize, words: &mut [u64]) {
-        words.fill(0);
-        let items = WORD * words.len();
-        let mut next = self.0.partition_point(|offset| offset.widen() < from as u64);
-        while let Some(offset) = self.0.get(next) {
-            let at = (offset.widen() - from as u64) as usize;
-            if at >= items {
-                break;
-            }
-            words[at / WORD] |= 1 << (at % WORD);
-            next = after(self.0, next);
+    fn listed_before(&self, item: usize) -> Option<usize> {
+        Some(self.0.partition_point(|offset| offset.widen() < item as u64))
+    }
+    fn list(&self, from: usize, heads: &mut [usize]) {
+        for (head, offset) in heads.iter_mut().zip(&self.0[from..]) {
+            *head = offset.widen() as usize;
         }
     }
-    fn list(&self, items: Range<usize>, backwards: bool, begins: &mut [usize]) -> Option<usize> {
-        let before = |item: usize| self.0.partition_point(|offset| offset.widen() < item as u64);
-        let (first, room) = (before(items.start), begins.len());
-        let put = |(begin, offset): (&mut usize, &O)| *begin = offset.widen() as usize;
-        Some(if backwards {
-            let last = before(items.end);
-            let some = &self.0[first.max(last.saturating_sub(room))..last];
-            begins.iter_mut().zip(some.iter().rev()).for_each(put);
-            some.len()
-        } else {
-            let some = &self.0[first..self.0.len().min(first + room)];
-            let count = some.partition_point(|offset| offset.widen() < items.end as u64);
-            begins.iter_mut().zip(&some[..count]).for_each(put);
-            count
-        })
-    }
-}
-
-/// The index of the first offset that is greater than the one at `i`. Of many equal ones it looks
-/// at few.
-fn after<O: Offset>(offsets: &[O], i: usize) -> usize {
-    let (offset, mut step) = (offsets[i].widen(), 1);
-    let is_equal = |other: &O| other.widen() <= offset;
-    while offsets.get(i + step).is_some_and(is_equal) {
-        step *= 2;
-    }
-    let (low, high) = (i + step / 2, offsets.len().min(i + step));
-    low + offsets[low..high].partition_point(is_equal)
 }
 
 impl Heads for ByFlags<'_> {
@@ -155,15 +127,91 @@ impl<K: Pod + Sync> Heads for ByKeys<'_, K> {
 
 /// Whether a segment begins with item `i`.
 pub(super) fn is_head(heads: &dyn Heads, i: usize) -> bool {
+    if let Some(before) = heads.listed_before(i) {
+        return heads.listed_before(i + 1) > Some(before);
+    }
     let mut word = [0];
     heads.mark(i / WORD * WORD, &mut word);
     word[0] >> (i % WORD) & 1 != 0
 }
 
+/// Heads that are listed at a time, at most.
+pub(crate) const LIST: usize = 512;
 /// Words that are marked at a time.
 const WORDS: usize = 128;
-/// Heads that are listed at a time.
-const LIST: usize = 256;
+
+/// The heads of a tile, some at a time.
+pub(crate) struct HeadLists<'a> {
+    heads: &'a dyn Heads,
+    backwards: bool,
+    is_listed: bool,
+    /// What is left: numbers of listed heads, or the items of the tile.
+    left: Range<usize>,
+}
+
+impl<'a> HeadLists<'a> {
+    /// The heads of a tile that begins with a multiple of 64, the first ones first, or `backwards` the last ones.
+    pub(crate) fn new(heads: &'a dyn Heads, tile: Range<usize>, backwards: bool) -> HeadLists<'a> {
+        let listed = heads.listed_before(tile.start).zip(heads.listed_before(tile.end));
+        let left = listed.map_or(tile, |(first, last)| first..last);
+        HeadLists { heads, backwards, is_listed: listed.is_some(), left }
+    }
+
+    /// The next heads in ascending order, perhaps none; `None` after the last ones. A head may come more than once.
+    #[inline(never)]
+    pub(crate) fn next<'l>(&mut self, list: &'l mut [usize; LIST]) -> Option<&'l [usize]> {
+        if self.left.is_empty() {
+            return None;
+        }
+        let part = if self.backwards {
+            // The parts of a tile begin with a multiple of 64, too.
+            let from = self.left.start + (self.left.len() - 1) / LIST * LIST;
+            from..std::mem::replace(&mut self.left.end, from)
+        } else {
+            let to = self.left.end.min(self.left.start + LIST);
+            std::mem::replace(&mut self.left.start, to)..to
+        };
+        if self.is_listed {
+            let list = &mut list[..part.len()];
+            self.heads.list(part.start, list);
+            // Of neighbours that are the same the last one, without a branch.
+            let mut count = 0;
+            for i in 0..list.len() {
+                let is_last = list.get(i + 1) != Some(&list[i]);
+                list[count] = list[i];
+                count += usize::from(is_last);
+            }
+            return Some(&list[..count]);
+        }
+        let mut words = [0; WORDS];
+        let words = mark(self.heads, part.clone(), &mut words);
+        let mut count = 0;
+        for (base, word) in (part.start..).step_by(WORD).zip(words) {
+            while *word != 0 {
+                list[count] = base + word.trailing_zeros() as usize;
+                *word &= *word - 1;
+                count += 1;
+            }
+        }
+        Some(&list[..count])
+    }
+
+    /// The same for kinds that have a list; `None` for others.
+    fn next_listed<'l>(&mut self, list: &'l mut [usize; LIST]) -> Option<&'l [usize]> {
+        if self.is_listed { self.next(list) } else { None }
+    }
+
+    /// The first head of a tile, or `backwards` the last one.
+    pub(crate) fn end(heads: &dyn Heads, tile: Range<usize>, backwards: bool) -> Option<usize> {
+        let (mut lists, mut list) = (HeadLists::new(heads, tile, backwards), [0; LIST]);
+        while let Some(heads) = lists.next(&mut list) {
+            if let Some(&head) = if backwards { heads.last() } else { heads.first() } {
+                return Some(head);
+            }
+        }
+        None
+    }
+}
 
 /// The items with which segments of `n` items begin, the first item among them, and then `n`. All
 /// threads search.
@@ -172,24 +220,19 @@ const LIST: usize = 256;
 /// [`Error::OutOfMemory`].
 pub(crate) fn begins(primitive: &'static str, heads: &dyn Heads, n: usize) -> Result<Vec<u64>, Error> {
     use rayon::iter::{IntoParallelIterator, ParallelIterator};
-    /// Items that are worth a thread's start: some blocks of words.
+    /// Items that are worth a thread's start.
     const PART: usize = crate::cpu::threshold(1 << 18);
     let part = |k: usize| {
-        let (mut begins, mut words) = (Vec::<u64>::new(), [0; WORDS]);
-        let end = n.min((k + 1) * PART);
-        for from in (k * PART..end).step_by(WORDS * WORD) {
-            let marked = mark(heads, from..end, &mut words);
-            if from == 0 {
-                words[0] |= 1;
-            }
-            for (base, mut word) in (from as u64..).step_by(WORD).zip(words[..marked].iter().copied()) {
-                let more = word.count_ones() as usize;
-                begins.try_reserve(more).map_err(|_| out_of_memory::<u64>(primitive, begins.len() + more))?;
-                while word != 0 {
-                    begins.push(base + u64::from(word.trailing_zeros()));
-                    word &= word - 1;
-                }
-            }
+        let mut begins = Vec::<u64>::new();
+        let (mut lists, mut list) = (HeadLists::new(heads, k * PART..n.min((k + 1) * PART), false), [0; LIST]);
+        if k == 0 {
+            begins.push(0);
+        }
+        while let Some(heads) = lists.next(&mut list) {
+            let more = heads.len();
+            begins.try_reserve(more).map_err(|_| out_of_memory::<u64>(primitive, begins.len() + more))?;
+            let again = heads.first().is_some_and(|&head| begins.last() == Some(&(head as u64)));
+            begins.extend(heads[usize::from(again)..].iter().map(|&head| head as u64));
         }
         Ok(begins)
     };
@@ -222,33 +265,29 @@ pub(super) fn for_each_piece(
     // The state of the loops is in local variables, so that it stays in registers.
     let Range { mut start, mut end } = tile;
     let mut begins = backwards && end < n && is_head(heads, end);
+    let mut lists = HeadLists::new(heads, start..end, backwards);
     let mut list = [0; LIST];
-    let mut left = tile.clone();
-    while let Some(count) = heads.list(left.clone(), backwards, &mut list) {
-        for &head in &list[..count] {
+    while let Some(heads) = lists.next_listed(&mut list) {
+        let mut heads = heads.iter();
+        while let Some(&head) = if backwards { heads.next_back() } else { heads.next() } {
             let items = if backwards {
                 head..std::mem::replace(&mut end, head)
             } else {
                 std::mem::replace(&mut start, head)..head
             };
+            // Forwards the tile may begin with a head, and backwards it may end with one.
             if !items.is_empty() && piece(items, begins).is_break() {
                 return;
             }
             begins = true;
         }
-        if count < LIST {
-            if start < end {
-                let _ = piece(start..end, begins);
-            }
-            return;
-        }
-        left = if backwards { left.start..list[LIST - 1] } else { list[LIST - 1] + 1..left.end };
     }
+    // Other kinds go word by word: a list would be one more store and load for each head.
     let mut words = [0; WORDS];
-    let parts = tile.len().div_ceil(WORDS * WORD);
+    let parts = if lists.is_listed { 0 } else { tile.len().div_ceil(WORDS * WORD) };
     for k in 0..parts {
         let from = tile.start + WORDS * WORD * if backwards { parts - 1 - k } else { k };
-        let marked = mark(heads, from..tile.end, &mut words);
+        let marked = mark(heads, from..tile.end, &mut words).len();
         for k in 0..marked {
             let k = if backwards { marked - 1 - k } else { k };
             let (mut word, base) = (words[k], from + WORD * k);
@@ -262,7 +301,6 @@ pub(super) fn for_each_piece(
                     word &= word - 1;
                     std::mem::replace(&mut start, head)..head
                 };
-                // Forwards the tile may begin with a head, and backwards it may end with one.
                 if !items.is_empty() && piece(items, begins).is_break() {
                     return;
                 }
@@ -275,27 +313,32 @@ pub(super) fn for_each_piece(
     }
 }
 
-/// Marks the heads among the first of `items`, and returns the number of words.
+/// Marks the heads among the first of `items`, and returns their words.
 #[inline(never)]
-fn mark(heads: &dyn Heads, items: Range<usize>, words: &mut [u64; WORDS]) -> usize {
+fn mark<'w>(heads: &dyn Heads, items: Range<usize>, words: &'w mut [u64; WORDS]) -> &'w mut [u64] {
     let words = &mut words[..items.len().div_ceil(WORD).min(WORDS)];
     heads.mark(items.start, words);
     if items.len() < WORD * words.len() {
         // Items past the end are not the tile's.
         words[words.len() - 1] &= low_bits(items.len() % WORD);
     }
-    words.len()
+    words
 }
 
 /// The first index whose offset and the one before it satisfy `is_step`.
 pub(crate) fn step_where<O: Offset>(offsets: &[O], is_step: impl Fn(u64, u64) -> bool + Sync) -> Option<usize> {
     use rayon::iter::{IntoParallelIterator, ParallelIterator};
-    /// Offsets that are worth a thread's start.
+    /// Offsets that are worth a thread's start, and those that are compared without a branch.
     const PART: usize = crate::cpu::threshold(1 << 16);
+    const BLOCK: usize = 64;
     let part = |from: usize| {
         let part = &offsets[from..offsets.len().min(from + PART + 1)];
-        let step = part.windows(2).position(|pair| is_step(pair[0].widen(), pair[1].widen()));
-        step.map(|step| from + step + 1)
+        let is_step = |i: usize| is_step(part[i].widen(), part[i + 1].widen());
+        // Blocks without a branch for each offset, so by vectors.
+        let steps = part.len().saturating_sub(1);
+        let mut blocks = (0..steps).step_by(BLOCK).map(|block| block..steps.min(block + BLOCK));
+        let mut block = blocks.find(|block| block.clone().fold(false, |any, i| any | is_step(i)))?;
+        block.find(|&i| is_step(i)).map(|i| from + i + 1)
     };
     match offsets.len() {
         ..=PART => part(0),

@@ -17,7 +17,7 @@ mod scan;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use heads::{ByBits, ByFlags, ByKeys, ByOffsets, ByRows, Heads, begins, step_where};
+pub(crate) use heads::{ByBits, ByFlags, ByKeys, ByOffsets, ByRows, HeadLists, Heads, LIST, begins, step_where};
 pub(crate) use reduce::{Ends, UpTo, reduce};
 pub(crate) use scan::scan;
 

@@ -183,7 +183,9 @@ impl<K: Bits, P: Payload> Engine<K, P> {
         // SAFETY: the caller's.
         unsafe {
             match n {
-                17..=63 if keys_only => self.unstable_sort(from, to, n),
+                // From 128 keys on passes are faster.
+                17..=127 if keys_only => self.unstable_sort(from, to, n),
+                3..=4 => self.rank_sort::<4>(from, to, n),
                 5..=8 => self.rank_sort::<8>(from, to, n),
                 // Every x86-64 compares narrow keys by vectors. Without them insertion is faster.
                 9..=16 if K::WIDTH <= 32 => self.rank_sort::<16>(from, to, n),
@@ -233,7 +235,8 @@ impl<K: Bits, P: Payload> Engine<K, P> {
                 radix[i] = self.encoding.encode(keys[i]);
                 values[i].write(self.value(from, i));
             }
-            for j in 0..n {
+            // All of so few, so that the loop has no end to predict.
+            for j in 0..if N <= 8 { N } else { n } {
                 let (key, index) = (radix[j], K::truncate(j as u64));
                 for i in 0..N {
                     let before = (key < radix[i]) | ((key == radix[i]) & (index < K::truncate(i as u64)));

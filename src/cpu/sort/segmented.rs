@@ -5,18 +5,13 @@
 //! the other, each sorted by all threads.
 
 use super::{Arrays, Code, Columns, Engine, ONE_THREAD_ITEMS, Order, Sort, Values, order::Bits, payload::Payload};
-use crate::cpu::compact::low_bits;
-use crate::cpu::segmented::Heads;
+use crate::cpu::segmented::{HeadLists, Heads, LIST};
 use crate::cpu::threshold;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use std::ops::Range;
 
-/// Items of a chunk, a multiple of the items of a word of heads.
-const CHUNK: usize = threshold(1 << 14).next_multiple_of(WORD);
-/// Items of a word.
-const WORD: usize = 64;
-/// Words that are marked at a time.
-const WORDS: usize = 16;
+/// Items of a chunk, a multiple of 64 as heads ask for.
+const CHUNK: usize = threshold(1 << 14).next_multiple_of(64);
 
 /// A sort of the segments of `n` items.
 pub(crate) struct SegmentedSort<'a> {
@@ -165,85 +160,36 @@ impl<'a> SegmentedSort<'a> {
 
     /// The first and the last head of a chunk.
     fn first_and_last(&self, chunk: usize) -> Option<[usize; 2]> {
-        let mut words = [0; CHUNK / WORD];
-        let items = chunk * CHUNK..self.n.min((chunk + 1) * CHUNK);
-        let words = &mut words[..items.len().div_ceil(WORD)];
-        self.heads.mark(items.start, words);
-        if !items.len().is_multiple_of(WORD) {
-            // Items past the end are no heads.
-            words[words.len() - 1] &= low_bits(items.len() % WORD);
+        let end = |backwards| HeadLists::end(self.heads, self.items(chunk), backwards);
+        match chunk {
+            0 => Some([0, end(true).unwrap_or(0)]),
+            _ => end(false).map(|first| [first, end(true).expect("there is one")]),
         }
-        if chunk == 0 {
-            words[0] |= 1;
-        }
-        let first = words.iter().position(|&word| word != 0)?;
-        let last = words.iter().rposition(|&word| word != 0)?;
-        let at = |k: usize, bit: u32| items.start + k * WORD + bit as usize;
-        Some([at(first, words[first].trailing_zeros()), at(last, words[last].ilog2())])
+    }
+
+    fn items(&self, chunk: usize) -> Range<usize> {
+        chunk * CHUNK..self.n.min((chunk + 1) * CHUNK)
     }
 
     /// The segments that begin in a chunk, in order.
     fn segments(&self, chunk: usize) -> Segments<'_> {
         let next = self.firsts.get(chunk + 1).copied().unwrap_or(self.n);
-        let items = chunk * CHUNK..self.n.min((chunk + 1) * CHUNK);
+        let items = self.items(chunk);
         let begin = Some(self.firsts[chunk]).filter(|&begin| begin < items.end);
-        Segments {
-            heads: self.heads,
-            marked: items.start,
-            items_end: items.end,
-            words: [0; WORDS],
-            at: WORDS,
-            begin,
-            next,
-        }
+        Segments { lists: HeadLists::new(self.heads, items, false), list: [0; LIST], left: 0..0, begin, next }
     }
 }
 
 /// The segments that begin in a chunk, in order.
 pub(super) struct Segments<'a> {
-    heads: &'a dyn Heads,
-    /// Items up to here are marked.
-    marked: usize,
-    /// The end of the chunk.
-    items_end: usize,
-    /// The marked words, without the heads that were taken.
-    words: [u64; WORDS],
-    /// The first word that may have heads left.
-    at: usize,
+    lists: HeadLists<'a>,
+    /// The heads that were listed last, and which of them are left.
+    list: [usize; LIST],
+    left: Range<usize>,
     /// The begin of the next segment.
     begin: Option<usize>,
     /// The end of the last segment.
     next: usize,
-}
-
-impl Segments<'_> {
-    /// The next head of the chunk.
-    #[inline(always)]
-    fn head(&mut self) -> Option<usize> {
-        loop {
-            while let Some(word) = self.words.get_mut(self.at) {
-                if *word != 0 {
-                    let head = self.marked - (WORDS - self.at) * WORD + word.trailing_zeros() as usize;
-                    *word &= *word - 1;
-                    return Some(head).filter(|&head| head < self.items_end);
-                }
-                self.at += 1;
-            }
-            if self.marked >= self.items_end {
-                return None;
-            }
-            self.mark();
-        }
-    }
-
-    #[inline(never)]
-    fn mark(&mut self) {
-        let words = (self.items_end - self.marked).div_ceil(WORD).min(WORDS);
-        self.words = [0; WORDS];
-        self.heads.mark(self.marked, &mut self.words[..words]);
-        self.marked += WORDS * WORD;
-        self.at = 0;
-    }
 }
 
 impl Iterator for Segments<'_> {
@@ -253,10 +199,19 @@ impl Iterator for Segments<'_> {
     fn next(&mut self) -> Option<Range<usize>> {
         let begin = self.begin?;
         loop {
-            self.begin = self.head();
-            // The first head of the chunk is known already.
-            if self.begin != Some(begin) {
-                return Some(begin..self.begin.unwrap_or(self.next));
+            for k in self.left.by_ref() {
+                // The first head of the chunk is known already, and a head may come more than once.
+                if self.list[k] != begin {
+                    self.begin = Some(self.list[k]);
+                    return Some(begin..self.list[k]);
+                }
+            }
+            match self.lists.next(&mut self.list) {
+                Some(heads) => self.left = 0..heads.len(),
+                None => {
+                    self.begin = None;
+                    return Some(begin..self.next);
+                }
             }
         }
     }
