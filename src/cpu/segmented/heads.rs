@@ -1,4 +1,4 @@
-//! Heads: the items with which segments begin, as bits.
+//! Heads: the items with which segments begin, in a list or as bits.
 
 use super::super::compact::{answers_as_bits, low_bits};
 use crate::Error;
@@ -225,7 +225,7 @@ pub(crate) fn begins(primitive: &'static str, heads: &dyn Heads, n: usize) -> Re
     let part = |k: usize| {
         let mut begins = Vec::<u64>::new();
         let (mut lists, mut list) = (HeadLists::new(heads, k * PART..n.min((k + 1) * PART), false), [0; LIST]);
-        if k == 0 {
+        if k == 0 && n > 0 {
             begins.push(0);
         }
         while let Some(heads) = lists.next(&mut list) {
