@@ -166,17 +166,25 @@ fn sums_of(
     reduce_loops(&mut expected_totals);
     reduce(&input, &mut totals);
     assert!(totals == expected_totals, "whole numbers, {group} of {length}");
+    beside_loops(criterion, (group, "scan", length), n, &mut output, scan_loops, |output| scan(&input, output));
+    beside_loops(criterion, (group, "reduce", length), n, &mut totals, reduce_loops, |totals| reduce(&input, totals));
+}
+
+/// Times loops, and what is ours on one thread and on all.
+fn beside_loops<T: Send>(
+    criterion: &mut Criterion,
+    (group, way, length): (&str, &str, usize),
+    n: usize,
+    output: &mut [T],
+    loops: impl Fn(&mut [T]),
+    ours: impl Fn(&mut [T]) + Sync,
+) {
     let alone = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a thread");
     let mut group = sorts(criterion, group, n);
-    let of = |way: &str| BenchmarkId::new(way, length);
-    group.bench_function(of("scan_loops"), |bencher| bencher.iter(|| scan_loops(&mut output)));
-    group.bench_function(of("scan_1_thread"), |bencher| alone.install(|| bencher.iter(|| scan(&input, &mut output))));
-    group.bench_function(of("scan"), |bencher| bencher.iter(|| scan(&input, &mut output)));
-    group.bench_function(of("reduce_loops"), |bencher| bencher.iter(|| reduce_loops(&mut totals)));
-    group.bench_function(of("reduce_1_thread"), |bencher| {
-        alone.install(|| bencher.iter(|| reduce(&input, &mut totals)))
-    });
-    group.bench_function(of("reduce"), |bencher| bencher.iter(|| reduce(&input, &mut totals)));
+    let of = |more: &str| BenchmarkId::new(format!("{way}{more}"), length);
+    group.bench_function(of("_loops"), |bencher| bencher.iter(|| loops(output)));
+    group.bench_function(of("_1_thread"), |bencher| alone.install(|| bencher.iter(|| ours(output))));
+    group.bench_function(of(""), |bencher| bencher.iter(|| ours(output)));
 }
 
 fn rows(criterion: &mut Criterion) {
@@ -230,12 +238,7 @@ fn moments_of(criterion: &mut Criterion, longest: usize, offsets: &[u32]) {
     ours(&mut totals);
     let is_near = |(a, b): (&Moments<f32>, &Moments<f32>)| a.count == b.count && (a.mean - b.mean).abs() < 0.1;
     assert!(totals.iter().zip(&expected).all(is_near), "moments up to {longest}");
-    let alone = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a thread");
-    let mut group = sorts(criterion, "segments", n);
-    let of = |way: &str| BenchmarkId::new(way, longest);
-    group.bench_function(of("moments_loops"), |bencher| bencher.iter(|| loops(&mut totals)));
-    group.bench_function(of("moments_1_thread"), |bencher| alone.install(|| bencher.iter(|| ours(&mut totals))));
-    group.bench_function(of("moments"), |bencher| bencher.iter(|| ours(&mut totals)));
+    beside_loops(criterion, ("segments", "moments", longest), n, &mut totals, loops, ours);
 }
 
 /// The sort of segments beside a copy and the standard library's sort of each.
@@ -251,12 +254,7 @@ fn sorted(criterion: &mut Criterion, longest: usize, offsets: &[u32]) {
     loops(&mut expected);
     ours(&mut output);
     assert!(output == expected, "sorts up to {longest}");
-    let alone = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a thread");
-    let mut group = sorts(criterion, "segments", n);
-    let of = |way: &str| BenchmarkId::new(way, longest);
-    group.bench_function(of("sort_loops"), |bencher| bencher.iter(|| loops(&mut output)));
-    group.bench_function(of("sort_1_thread"), |bencher| alone.install(|| bencher.iter(|| ours(&mut output))));
-    group.bench_function(of("sort"), |bencher| bencher.iter(|| ours(&mut output)));
+    beside_loops(criterion, ("segments", "sort", longest), n, &mut output, loops, ours);
 }
 
 /// A sort by the order `compare`.

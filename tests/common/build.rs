@@ -1,6 +1,6 @@
 //! Says whether the tests compile what they do on the device: where there is a CUDA driver, or where
 //! PARASCAN_CUDA_ARCHS says for which devices to build. Elsewhere no test could run it, and to compile it
-//! takes a third of `cargo test`. PARASCAN_TESTS_ON_DEVICE=0 says so of a machine that builds images for others.
+//! takes a seventh of `cargo test`. PARASCAN_TESTS_ON_DEVICE=0 says so of a machine that builds images for others.
 
 use std::env;
 

@@ -183,7 +183,7 @@ impl<'a> HeadLists<'a> {
             }
             return Some(&list[..count]);
         }
-        let mut words = [0; WORDS];
+        let mut words = [0; LIST / WORD];
         let words = mark(self.heads, part.clone(), &mut words);
         let mut count = 0;
         for (base, word) in (part.start..).step_by(WORD).zip(words) {
@@ -315,8 +315,9 @@ pub(super) fn for_each_piece(
 
 /// Marks the heads among the first of `items`, and returns their words.
 #[inline(never)]
-fn mark<'w>(heads: &dyn Heads, items: Range<usize>, words: &'w mut [u64; WORDS]) -> &'w mut [u64] {
-    let words = &mut words[..items.len().div_ceil(WORD).min(WORDS)];
+fn mark<'w>(heads: &dyn Heads, items: Range<usize>, words: &'w mut [u64]) -> &'w mut [u64] {
+    let room = words.len();
+    let words = &mut words[..items.len().div_ceil(WORD).min(room)];
     heads.mark(items.start, words);
     if items.len() < WORD * words.len() {
         // Items past the end are not the tile's.
