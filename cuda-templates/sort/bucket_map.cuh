@@ -222,8 +222,8 @@ template <class Bits> struct BucketMap { // zero before the sort
     u32 sketch[1 << LOG_SLOTS]; // histogram of the sample by hashes of the keys
     u32 shares[BINS]; // by BINS equal parts of the range
     u32 samples[2][INTERVALS]; // by interval, inward and outward
-    u32 frequent_keys; // in the lists below
-    u32 missed; // hits of frequent keys that are not in the lists
+    FrequentKeys<Bits, false> frequent; // of the sample, by all blocks
+    u32 missed; // hits of frequent keys that it has refused
     u32 sample_ticket, map_ticket; // of their parts
     u32 sampled, mapped; // finished parts
     u32 is_selected; // whether `function` is final
@@ -233,9 +233,6 @@ template <class Bits> struct BucketMap { // zero before the sort
     BucketFunction function;
     u32 lower_bits; // of a bucket's number
     Tables tables;
-    // Keys that are frequent in a block's part of the sample, and their hits there.
-    Bits frequent[MAP_BLOCKS * HEAVY_SLOTS];
-    u32 frequent_hits[MAP_BLOCKS * HEAVY_SLOTS];
 };
 
 // Waits for the block's copies of a table to shared memory. By the whole block.

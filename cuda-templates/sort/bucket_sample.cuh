@@ -7,9 +7,9 @@
 // bits if the first is even and no key can be frequent, and sends inputs whose sample differs in at
 // most two digits to the passes.
 //
-// Otherwise up to MAP_BLOCKS blocks take the histograms of the sample by range and by the intervals
-// of two layouts, and count the keys that the sketch has as frequent. The last one selects heavy
-// keys and makes the map of the others, by range or by intervals. All starts from a zeroed `BucketMap`.
+// Otherwise the blocks take the histograms of the sample by range and by the intervals of two layouts,
+// and count the keys that the sketch has as frequent. The last one selects heavy keys and makes the map
+// of the others, by range or by intervals. All starts from a zeroed `BucketMap`.
 #pragma once
 #include "sort/bucket_map.cuh"
 
@@ -204,17 +204,14 @@ template <class Order, class Bits, u32 THREADS> struct MapMaker {
             for (u32 w = 0; w < 2; w++) atomicAdd(s.counts[w] + layouts[w].interval(layouts[w](key)), 1);
             if (hits >= frequent) missed += !s.few.add(key, 1);
         }
-        missed = warp_add(missed);
-        if (lane_id() == 0 && missed > 0) atomicAdd(&map.missed, missed);
         __syncthreads();
         for (u32 i = threadIdx.x; i < 2 * INTERVALS; i += THREADS)
             if (s.counts[0][i]) atomicAdd(map.samples[0] + i, s.counts[0][i]);
         if (threadIdx.x < BINS && s.shares[threadIdx.x]) atomicAdd(map.shares + threadIdx.x, s.shares[threadIdx.x]);
         if (u32 hits = threadIdx.x < s.few.SLOTS ? s.few.hits[threadIdx.x] : 0; hits > 0)
-            if (u32 at = atomicAdd(&map.frequent_keys, 1); at < MAP_BLOCKS * HEAVY_SLOTS) {
-                map.frequent[at] = s.few.key(threadIdx.x);
-                map.frequent_hits[at] = hits;
-            }
+            missed += map.frequent.add(s.few.key(threadIdx.x), hits) ? 0 : hits;
+        missed = warp_add(missed);
+        if (lane_id() == 0 && missed > 0) atomicAdd(&map.missed, missed);
         // Not by `is_last_of`: then the compiler gives `bucket_map` 32 registers, not 64.
         __threadfence();
         __syncthreads();
@@ -234,13 +231,9 @@ template <class Order, class Bits, u32 THREADS> struct MapMaker {
             s.missed = load_relaxed(&map.missed);
             s.of_dense = 0;
         }
-        s.few.clear();
-        u32 keys = min(load_relaxed(&map.frequent_keys), u32(MAP_BLOCKS * HEAVY_SLOTS));
-#pragma unroll 1
-        for (u32 i = threadIdx.x; i < keys; i += THREADS) {
-            u32 hits = load_relaxed(map.frequent_hits + i);
-            if (!s.few.add(*(volatile Bits *)(map.frequent + i), hits)) atomicAdd(&s.missed, hits);
-        }
+        static_assert(sizeof(s.few) == sizeof(map.frequent), "the same in global memory");
+        for (u32 i = threadIdx.x; i < sizeof(s.few) / sizeof(u32); i += THREADS)
+            ((u32 *)&s.few)[i] = load_relaxed((u32 *)&map.frequent + i);
         __syncthreads();
     }
     // Finds the fullest interval of either layout, and the fullest part of the range.
@@ -501,7 +494,7 @@ __device__ void bucket_map(const SortCall &call, const BucketCall &buckets) {
     const SortPlan<Bits> &plan = plan_of<Bits>(call);
     BucketMap<Bits> &map = *(BucketMap<Bits> *)buckets.map;
     if (plan.has_fixed_buckets()) return;
-    u32 parts = min(max(buckets.sampled / (4 * THREADS), 1), gridDim.x);
+    u32 parts = min(max(buckets.sampled / (2 * THREADS), 1), gridDim.x);
     Taker taker{s.sample, call, buckets, map};
     draw_parts(&map.sample_ticket, parts, [&](u32 part) {
         bool is_last = taker.take(part, parts);
@@ -517,6 +510,5 @@ __device__ void bucket_map(const SortCall &call, const BucketCall &buckets) {
     if (threadIdx.x == 0) wait_for(&map.is_selected, 1);
     __syncthreads();
     if (plan.too_large || map.function == BY_BITS) return;
-    u32 map_parts = min(max(buckets.sampled / (2 * THREADS), 1), u32(MAP_BLOCKS));
-    draw_parts(&map.map_ticket, map_parts, [&](u32 part) { return Maker(s.map, call, buckets).run(part, map_parts); });
+    draw_parts(&map.map_ticket, parts, [&](u32 part) { return Maker(s.map, call, buckets).run(part, parts); });
 }

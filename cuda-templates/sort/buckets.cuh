@@ -68,29 +68,29 @@ template <class Bits> struct CountAround {
 template <class Bucket> constexpr bool COUNTS_HEAVY = false;
 template <class Bits> constexpr bool COUNTS_HEAVY<CountAround<Bits>> = true;
 
-// Adds the counters of `bucket_count_by` to the global histogram, each warp those of two coarse
-// buckets.
+// Adds the counters of `bucket_count_by` to the global histograms.
 template <u32 THREADS>
 __device__ inline void add_counters(const u32 *counters, const BucketCall &buckets, u32 lower_bits) {
     u32 half = 1u << (DIGIT_BITS - 1 + lower_bits);
-    u32 per_coarse = 1u << lower_bits;
-    for (u32 turn = warp_id(); turn < BINS / 2; turn += THREADS / WARP) {
-        // Blocks begin at different coarse buckets, so that fewer additions collide.
-        u32 coarse = (turn + blockIdx.x) % (BINS / 2), sums[2] = {0, 0};
-        for (u32 i = coarse * per_coarse + lane_id(); i < (coarse + 1) * per_coarse; i += WARP) {
-            u32 both = counters[counter_at(i)];
+    // Whole warps add, as the L2 cache takes one addition of a line at a time. Blocks begin at different lines.
+    for (u32 turn = threadIdx.x; turn < half; turn += THREADS) {
+        u32 i = (turn + blockIdx.x * WARP) % half, both = counters[counter_at(i)];
 #pragma unroll
-            for (u32 k = 0; k < 2; k++) {
-                u32 keys = both >> k * 16 & 0xffff;
-                if (keys > 0) atomicAdd(buckets.counts + i + k * half, keys);
-                sums[k] += keys;
-            }
-        }
+        for (u32 k = 0; k < 2; k++)
+            if (u32 keys = both >> k * 16 & 0xffff; keys > 0) atomicAdd(buckets.counts + i + k * half, keys);
+    }
+    constexpr u32 EACH = THREADS / (BINS / 2); // threads for the two coarse buckets of a word
+    u32 coarse = threadIdx.x / EACH, sums[2] = {0, 0};
+    for (u32 i = (coarse << lower_bits) + threadIdx.x % EACH; i < coarse + 1 << lower_bits; i += EACH) {
+        u32 both = counters[counter_at(i)];
+        sums[0] += both & 0xffff;
+        sums[1] += both >> 16;
+    }
 #pragma unroll
-        for (u32 k = 0; k < 2; k++) {
-            u32 sum = warp_add(sums[k]);
-            if (lane_id() == 0 && sum > 0) atomicAdd(buckets.coarse_counts + coarse + k * BINS / 2, sum);
-        }
+    for (u32 k = 0; k < 2; k++) {
+#pragma unroll
+        for (u32 lanes = 1; lanes < EACH; lanes *= 2) sums[k] += __shfl_xor_sync(ALL_LANES, sums[k], lanes);
+        if (threadIdx.x % EACH == 0 && sums[k] > 0) atomicAdd(buckets.coarse_counts + coarse + k * BINS / 2, sums[k]);
     }
 }
 

@@ -34,8 +34,6 @@ constants! {
         /// The most heavy keys of counted buckets, and the counters of each, for different lanes.
         MOST_HEAVY: usize = 120;
         HEAVY_COPIES: usize = 8;
-        /// The most blocks that make a map around heavy keys, as each adds its counts to the sum of all.
-        MAP_BLOCKS: usize = 32;
         /// Words between two of `BucketCall::coarse_cursors`.
         CURSOR_STRIDE: usize = 32;
         /// Keys that every block of `fixed_first` probes, one for each thread.
