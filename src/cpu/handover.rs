@@ -571,8 +571,13 @@ mod loom_tests {
     }
 
     #[test]
+    fn loom_two_threads_two_tiles() {
+        model(2, 2, None);
+    }
+
+    #[test]
     fn loom_two_threads_three_tiles() {
-        model(2, 3, None);
+        model(2, 3, Some(7));
     }
 
     #[test]

@@ -218,7 +218,7 @@ mod tests {
         let mut all = Vec::new();
         for (k, (_, unit)) in UNITS.iter().enumerate() {
             let mut add = |architecture| all.push((architecture, format!("unit {k}"), unit.source.to_owned()));
-            let of_some = kinds.insert(kind(unit)) || k % 16 == 0;
+            let of_some = kinds.insert(kind(unit)) || k % 32 == 0;
             let by_segment = kind(unit).0.contains("segmented");
             let of_newest = if by_segment { of_some } else { !is_compiled(90, unit.source) };
             if of_newest {
