@@ -520,7 +520,8 @@ mod tests {
     }
 }
 
-/// Every interleaving of a few threads, and every value that their loads could return:
+/// Interleavings of a few threads, beyond two tiles with bounded preemptions, and every value that their loads could
+/// return:
 /// `RUSTFLAGS="--cfg loom" cargo test --release -p parascan-loom`
 #[cfg(all(test, loom))]
 mod loom_tests {
