@@ -223,7 +223,7 @@ template <class Bits> struct BucketMap { // zero before the sort
     u32 shares[BINS]; // by BINS equal parts of the range
     u32 samples[2][INTERVALS]; // by interval, inward and outward
     FrequentKeys<Bits, false> frequent; // of the sample, by all blocks
-    u32 missed; // hits of frequent keys that it has refused
+    u32 missed; // hits of frequent keys that it, or a block's own table, has refused
     u32 sample_ticket, map_ticket; // of their parts
     u32 sampled, mapped; // finished parts
     u32 is_selected; // whether `function` is final

@@ -72,7 +72,8 @@ template <class Bits> constexpr bool COUNTS_HEAVY<CountAround<Bits>> = true;
 template <u32 THREADS>
 __device__ inline void add_counters(const u32 *counters, const BucketCall &buckets, u32 lower_bits) {
     u32 half = 1u << (DIGIT_BITS - 1 + lower_bits);
-    // Whole warps add, as the L2 cache takes one addition of a line at a time. Blocks begin at different lines.
+    // Whole warps add, as additions to one line wait for each other, however many words each has. Blocks begin at
+    // different lines.
     for (u32 turn = threadIdx.x; turn < half; turn += THREADS) {
         u32 i = (turn + blockIdx.x * WARP) % half, both = counters[counter_at(i)];
 #pragma unroll
@@ -80,6 +81,7 @@ __device__ inline void add_counters(const u32 *counters, const BucketCall &bucke
             if (u32 keys = both >> k * 16 & 0xffff; keys > 0) atomicAdd(buckets.counts + i + k * half, keys);
     }
     constexpr u32 EACH = THREADS / (BINS / 2); // threads for the two coarse buckets of a word
+    static_assert(THREADS % (BINS / 2) == 0 && EACH <= WARP, "lanes of one warp add up a coarse bucket");
     u32 coarse = threadIdx.x / EACH, sums[2] = {0, 0};
     for (u32 i = (coarse << lower_bits) + threadIdx.x % EACH; i < coarse + 1 << lower_bits; i += EACH) {
         u32 both = counters[counter_at(i)];

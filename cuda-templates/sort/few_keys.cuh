@@ -13,12 +13,13 @@ template <u32 BITS, class Bits> __device__ inline u32 hashed(Bits key) { return 
 
 // Distinct keys and their hits: a hash table with open addressing, whose tries are 1, 2, 3, ... entries apart. It lies
 // in shared memory, or in zeroed global memory for all blocks. In shared memory it refuses new keys if it has MOST;
-// threads that add at the same time may exceed that. In global memory it refuses a key after four tries if it has more.
+// threads that add at the same time may exceed that. In global memory it may have more, and then refuses a key at its
+// fourth try, even one that it has.
 template <class Bits, u32 LOG_ENTRIES, bool IN_SHARED = true> struct alignas(16) FewKeys {
     static constexpr u32 ENTRIES = 1 << LOG_ENTRIES, SLOTS = ENTRIES + 1,
                          MOST = (LOG_ENTRIES < LOG_DISTINCT ? ENTRIES : 1 << LOG_DISTINCT) / 2;
     // A large table refuses a key after 32 tries: random keys need a few while half of the entries are free. A
-    // small one tries all, so that it holds the same keys in all blocks.
+    // small one in shared memory tries all, so that it holds the same keys in all blocks.
     static constexpr u32 MOST_TRIED = ENTRIES <= 256 ? ENTRIES : 32;
     // An entry stores its key XOR RARE, so zero is a free one. The key RARE itself, which few inputs have, is
     // counted in the last slot.

@@ -301,7 +301,7 @@ impl Launches<'_> {
         };
         let more = [p(&buckets)];
         let threads = SAMPLE_THREADS as usize;
-        // A block for each part of the sample.
+        // A block for each part of the sample and of the map.
         let blocks = (buckets.sampled as usize / (2 * threads)).clamp(1, multiprocessors);
         self.launch(Map, blocks, threads, 0, &more)?;
         self.count_buckets(&buckets)?;
