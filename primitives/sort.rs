@@ -115,7 +115,8 @@ pub fn sort<K: SortKey>() -> Sort<K> {
 ///   one scatter step spreads them, or if a bucket overflows. Two scatter steps take any keys whose
 ///   buckets fit shared memory; passes sort the part of the output from the first bucket that does
 ///   not fit to the last one. If that part is more than 3/8 of all keys (b = 8: 1/2), passes sort
-///   all.
+///   all. Each process draws the seed of the positions that samples read, so no input can be made
+///   for them. The time for skewed keys may differ between processes; the result does not.
 /// - A pass is skipped if all keys have the same digit.
 ///
 /// The limits of the table hold on devices with 227 KiB of shared memory for a block, such as the

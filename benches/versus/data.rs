@@ -49,10 +49,8 @@ pub(crate) enum Draw {
     PowerLaw,
     /// Pareto's law; one in 7000 exceeds the range and is clamped to the greatest.
     Pareto,
-    /// Integers of random bits, but one in 2048 is the same frequent value.
-    OneOften,
-    /// `OneOften` with one in ten.
-    OneVeryOften,
+    /// Integers of random bits, but one in so many is the same frequent value.
+    OneIn(u16),
     /// Integers of random bits, but one in 1024 is either of two distant values.
     TwoOften,
     /// Ascending to the middle, then descending, over the whole range.
@@ -69,10 +67,6 @@ pub(crate) enum Draw {
     HalfEqual,
     /// So many distinct values, distant and equally frequent.
     Distinct(u16),
-    /// All equal, except for random bits where the sort samples.
-    FooledEqual,
-    /// Random bits, except for one value where the sort samples.
-    FooledRandom,
     /// Maps whose composition over any range is exact, and values with their indices.
     Maps,
 }
@@ -136,18 +130,6 @@ fn spread(i: usize, n: usize, bits: u32) -> u128 {
     ((i as u128) << bits) / n as u128
 }
 
-/// Whether a sample of the sort reads key `i` of `n`: the probe of 512 keys or the pilot sample, by
-/// `sampled_at` in `cuda-templates/sort/bucket_map.cuh`.
-fn is_sampled(i: usize, n: usize) -> bool {
-    let pilot = (n >> 7).next_power_of_two().clamp(1 << 14, 1 << 19);
-    [512, pilot].into_iter().any(|sampled| {
-        let stride = n / sampled;
-        let of = (i / stride) as u32;
-        let mixed = (of ^ (of >> 7)).wrapping_mul(0x9e37_79b1);
-        i % stride == ((u64::from(mixed ^ (mixed >> 15)) * stride as u64) >> 32) as usize
-    })
-}
-
 /// One random bit in about one of `n / 64` integers, else 0.
 fn few_bits(i: usize, n: usize) -> u64 {
     let z = noise(i);
@@ -171,10 +153,9 @@ macro_rules! integers { ($($t:ident)*) => { $(
                     let up_to_one = 1.0 - (noise(i) >> 11) as f64 / (1_u64 << 53) as f64;
                     up_to_one.powf(-f64::from($t::BITS) / 12.8) as $t
                 }
-                Draw::OneOften if noise(i + n).is_multiple_of(2048) => 0x3c3c_3c3c_3c3c_3c3c_3c3c_3c3c_3c3c_3c3c_u128 as $t,
-                Draw::OneVeryOften if noise(i + n).is_multiple_of(10) => 0x3c3c_3c3c_3c3c_3c3c_3c3c_3c3c_3c3c_3c3c_u128 as $t,
                 Draw::TwoOften if noise(i + n).is_multiple_of(1024) => <$t>::MAX / 16 * [1, 14][i % 2],
-                Draw::OneOften | Draw::OneVeryOften | Draw::TwoOften => wide_noise(i) as $t,
+                Draw::OneIn(many) if noise(i + n).is_multiple_of(u64::from(many)) => 0x3c3c_3c3c_3c3c_3c3c_3c3c_3c3c_3c3c_3c3c_u128 as $t,
+                Draw::OneIn(_) | Draw::TwoOften => wide_noise(i) as $t,
                 Draw::OrganPipe => spread(2 * i.min(n - 1 - i), n, $t::BITS) as $t,
                 Draw::SawTooth => spread(i % 1000, 1000, $t::BITS) as $t,
                 Draw::NarrowBlocks => wide_noise(i / 4096) as $t ^ (noise(i + n) % 4096) as $t,
@@ -186,10 +167,6 @@ macro_rules! integers { ($($t:ident)*) => { $(
                 Draw::HalfEqual if i < n / 2 => 0x3c3c_3c3c_3c3c_3c3c_3c3c_3c3c_3c3c_3c3c_u128 as $t,
                 Draw::MostlyDense | Draw::HalfEqual => wide_noise(i) as $t,
                 Draw::Distinct(values) => wide_noise((noise(i) % u64::from(values)) as usize) as $t,
-                Draw::FooledEqual | Draw::FooledRandom => {
-                    let is_random = is_sampled(i, n) == (draw == Draw::FooledEqual);
-                    if is_random { wide_noise(i) as $t } else { 0x3c3c_3c3c_3c3c_3c3c_3c3c_3c3c_3c3c_3c3c_u128 as $t }
-                }
                 Draw::Factors => noise(i) as $t | 1,
                 Draw::Rising => slope(i, n, TOP) as $t,
                 Draw::Falling => (TOP - slope(i, n, TOP)) as $t,
@@ -235,10 +212,9 @@ macro_rules! floats { ($($t:ident $most:literal $from:expr;)*) => { $(
                 Draw::Rising => from(slope(i, n, $most) as f32),
                 Draw::Falling => from(($most - slope(i, n, $most)) as f32),
                 Draw::MostBits | Draw::FewBits | Draw::Clusters | Draw::Runs | Draw::Apart | Draw::Pareto => unreachable!("drawn of integers alone"),
-                Draw::OneOften | Draw::OneVeryOften | Draw::TwoOften => unreachable!("drawn of integers alone"),
+                Draw::OneIn(_) | Draw::TwoOften => unreachable!("drawn of integers alone"),
                 Draw::OrganPipe | Draw::SawTooth | Draw::NarrowBlocks | Draw::Geometric => unreachable!("drawn of integers alone"),
                 Draw::MostlyDense | Draw::HalfEqual | Draw::Distinct(_) => unreachable!("drawn of integers alone"),
-                Draw::FooledEqual | Draw::FooledRandom => unreachable!("drawn of integers alone"),
                 Draw::Maps => unreachable!("drawn of maps alone"),
             }
         }

@@ -120,8 +120,8 @@ pub(crate) fn patterns(gpu: &Gpu, verdict: &Verdict) {
                 ("_counting", Draw::Counting),
                 ("_power_law", Draw::PowerLaw),
                 ("_pareto", Draw::Pareto),
-                ("_one_often", Draw::OneOften),
-                ("_one_very_often", Draw::OneVeryOften),
+                ("_one_often", Draw::OneIn(2048)),
+                ("_one_very_often", Draw::OneIn(10)),
                 ("_two_often", Draw::TwoOften),
                 ("_of_four_apart", Draw::Apart),
             ] {
@@ -158,8 +158,8 @@ pub(crate) fn patterns(gpu: &Gpu, verdict: &Verdict) {
     }
 }
 
-/// Keys of distributions that no tuning has seen, and inputs that mislead the pilot sample. A row that
-/// takes more than three times the random row of its length, type and payload is an error.
+/// Keys of distributions that no tuning has seen. A row that takes more than three times the random row
+/// of its length, type and payload is an error.
 pub(crate) fn hard(gpu: &Gpu, verdict: &Verdict) {
     const DRAWS: [(&str, Draw); 12] = [
         ("_random", Draw::Any),
@@ -172,8 +172,8 @@ pub(crate) fn hard(gpu: &Gpu, verdict: &Verdict) {
         ("_of_127", Draw::Distinct(127)),
         ("_of_192", Draw::Distinct(192)),
         ("_of_257", Draw::Distinct(257)),
-        ("_fooled_equal", Draw::FooledEqual),
-        ("_fooled_random", Draw::FooledRandom),
+        ("_one_in_32", Draw::OneIn(32)),
+        ("_one_in_256", Draw::OneIn(256)),
     ];
     const LENGTHS: [usize; 4] = [1 << 26, 1 << 24, 1 << 20, 1 << 16];
     if let Some(mut sorts) = Sorts::<u32>::new(gpu, verdict, LENGTHS[0], u32::cmp) {

@@ -222,8 +222,9 @@ template <class Bits> struct BucketMap { // zero before the sort
     u32 sketch[1 << LOG_SLOTS]; // histogram of the sample by hashes of the keys
     u32 shares[BINS]; // by BINS equal parts of the range
     u32 samples[2][INTERVALS]; // by interval, inward and outward
-    FrequentKeys<Bits, false> frequent; // of the sample, by all blocks
-    u32 missed; // hits of frequent keys that it, or a block's own table, has refused
+    typedef FewKeys<Bits, LOG_DISTINCT, false> Candidates;
+    Candidates candidates; // for heavy keys, by all blocks: the keys of full slots of the sketch, also rare ones
+    u32 missed; // hits of such keys that it, or a table of one block, has refused
     u32 sample_ticket, map_ticket; // of their parts
     u32 sampled, mapped; // finished parts
     u32 is_selected; // whether `function` is final
@@ -310,8 +311,8 @@ template <u32 THREADS, u32 COUNT, class Map> __device__ inline void load_samples
 }
 
 // The index of the i-th key of a sample: hashed within its stride, so that no period of the input
-// matters.
-__device__ inline u64 sampled_at(u32 i, u32 stride) {
-    u32 mixed = (i ^ i >> 7) * 0x9e3779b1u;
+// matters, and no input can be made for these positions without the seed.
+__device__ inline u64 sampled_at(u32 i, u32 stride, u32 seed) {
+    u32 mixed = (i ^ i >> 7 ^ seed) * 0x9e3779b1u;
     return u64(i) * stride + (u64(mixed ^ mixed >> 15) * stride >> 32);
 }

@@ -70,7 +70,7 @@ template <class Order, class Bits, u32 THREADS> struct SampleTaker {
         u64 least_inverted = 0, greatest = 0, differs = 0;
         Bits one = order.to(keys[0]);
         for (u32 i = part * THREADS + threadIdx.x; i < buckets.sampled; i += parts * THREADS) {
-            Bits key = order.to(keys[sampled_at(i, stride)]);
+            Bits key = order.to(keys[sampled_at(i, stride, buckets.seed)]);
             ((Bits *)buckets.sample)[i] = key;
             atomicAdd(s.coarse_counts + u32(key >> (BucketMap<Bits>::WIDTH - DIGIT_BITS)), 1);
             if (i % thinned(buckets.sampled) == 0) atomicAdd(s.sketch + hashed<LOG_SLOTS>(key), 1);
@@ -115,7 +115,8 @@ template <class Order, class Bits, u32 THREADS> struct MapMaker {
     typedef BucketMap<Bits> Map;
     typedef typename Map::Tables Tables;
     typedef typename Tables::Intervals Intervals;
-    static constexpr u32 INTERVALS = Map::INTERVALS, SIDE = Map::SIDE, EACH = (INTERVALS + THREADS - 1) / THREADS;
+    static constexpr u32 INTERVALS = Map::INTERVALS, SIDE = Map::SIDE, EACH = (INTERVALS + THREADS - 1) / THREADS,
+                         LEAST_HITS = 8; // of a heavy key in the sample
     static_assert(THREADS >= BINS && THREADS >= FrequentKeys<Bits>::SLOTS, "a thread for each");
     struct Shared {
         Tables tables;
@@ -209,7 +210,7 @@ template <class Order, class Bits, u32 THREADS> struct MapMaker {
             if (s.counts[0][i]) atomicAdd(map.samples[0] + i, s.counts[0][i]);
         if (threadIdx.x < BINS && s.shares[threadIdx.x]) atomicAdd(map.shares + threadIdx.x, s.shares[threadIdx.x]);
         if (u32 hits = threadIdx.x < s.few.SLOTS ? s.few.hits[threadIdx.x] : 0; hits > 0)
-            missed += map.frequent.add(s.few.key(threadIdx.x), hits) ? 0 : hits;
+            missed += map.candidates.add(s.few.key(threadIdx.x), hits) ? 0 : hits;
         missed = warp_add(missed);
         if (lane_id() == 0 && missed > 0) atomicAdd(&map.missed, missed);
         // Not by `is_last_of`: then the compiler gives `bucket_map` 32 registers, not 64.
@@ -231,9 +232,31 @@ template <class Order, class Bits, u32 THREADS> struct MapMaker {
             s.missed = load_relaxed(&map.missed);
             s.of_dense = 0;
         }
-        static_assert(sizeof(s.few) == sizeof(map.frequent), "the same in global memory");
-        for (u32 i = threadIdx.x; i < sizeof(s.few) / sizeof(u32); i += THREADS)
-            ((u32 *)&s.few)[i] = load_relaxed((u32 *)&map.frequent + i);
+        s.few.clear();
+        // The most frequent candidates first, since `few` may refuse the last ones.
+        typedef typename Map::Candidates Candidates;
+        constexpr u32 SLOTS = (Candidates::SLOTS + THREADS - 1) / THREADS;
+        Bits key[SLOTS];
+        u32 hits[SLOTS];
+#pragma unroll
+        for (u32 k = 0; k < SLOTS; k++) {
+            u32 slot = k * THREADS + threadIdx.x;
+            key[k] = map.candidates.key(slot);
+            hits[k] = slot < Candidates::SLOTS ? load_relaxed(map.candidates.hits + slot) : 0;
+        }
+        u32 missed = 0;
+#pragma unroll 1
+        for (u32 least = LEAST_HITS << 16; least >= LEAST_HITS; least /= 4) {
+#pragma unroll
+            for (u32 k = 0; k < SLOTS; k++)
+                if (hits[k] >= least) {
+                    if (!s.few.add(key[k], hits[k])) missed += hits[k];
+                    hits[k] = 0;
+                }
+            __syncthreads();
+        }
+        missed = warp_add(missed);
+        if (lane_id() == 0 && missed > 0) atomicAdd(&s.missed, missed);
         __syncthreads();
     }
     // Finds the fullest interval of either layout, and the fullest part of the range.
@@ -272,7 +295,7 @@ template <class Order, class Bits, u32 THREADS> struct MapMaker {
             }
         }
         float in_bucket = float(buckets.sampled) * float(buckets.room) / float(call.n);
-        u32 least = max(8u, u32(in_bucket / 4)), of_frequent = 0;
+        u32 least = max(LEAST_HITS, u32(in_bucket / 4)), of_frequent = 0;
         for (;; least *= 2) {
             if (threadIdx.x == 0) s.of_heavy = 0;
             __syncthreads();

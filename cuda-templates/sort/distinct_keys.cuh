@@ -141,7 +141,7 @@ __device__ inline void write_runs(Bits *out, u64 first, u64 n, const Start *star
 // The distinct keys of a sort. All bytes are zero before it.
 template <class Bits> struct DistinctKeys {
     typedef FewKeys<Bits, LOG_DISTINCT, false> Found;
-    static_assert(Found::MOST >= MOST_DISTINCT, "it refuses none of so few keys, and has room for them in order");
+    static_assert(Found::MOST >= MOST_DISTINCT, "half of it has room for them");
     Found found; // by all blocks
     u32 count;   // of `keys`; zero if the sort does not go by these
     Bits keys[MOST_DISTINCT]; // in order
@@ -156,8 +156,6 @@ template <class Bits> struct DistinctKeys {
         u32 hits[ROOM], count, digits[2][BINS], totals[WARP]; // `digits`: of the ranks
         RankTable::Shared ranks;
     };
-    // Whether all keys of the sort are found. All blocks must have added theirs.
-    __device__ bool has_all() const { return load_relaxed(&found.count) <= MOST_DISTINCT; }
     // By the whole block: the digits in which any two sorted keys differ.
     static __device__ u32 differing_digits(const Shared &s) {
         Bits differs = 0;
@@ -166,10 +164,13 @@ template <class Bits> struct DistinctKeys {
         for (u32 p = 0; p < sizeof(Bits); p++) digits += __syncthreads_or(differs >> p * DIGIT_BITS & (BINS - 1)) != 0;
         return digits;
     }
-    // By the whole block: sorts the keys found, and writes `keys`, `starts` and the histograms of the ranks' digits.
-    template <u32 THREADS> __device__ void sort(Shared &s) {
+    // By the whole block, when all blocks have added theirs: sorts the keys found, and writes `keys`, `starts` and the
+    // histograms of the ranks' digits. Returns false if keys are missing, or there are too many.
+    template <u32 THREADS> __device__ bool sort(Shared &s) {
         constexpr u32 EACH = Shared::ROOM / THREADS;
+        if (load_relaxed(&found.count) != 0) return false;
         collect<THREADS>(s);
+        if (s.count > MOST_DISTINCT) return false;
         sort_collected<THREADS>(s);
         u32 own[EACH], sum = 0, first = threadIdx.x * EACH;
 #pragma unroll
@@ -186,6 +187,7 @@ template <class Bits> struct DistinctKeys {
             atomicAdd(s.digits[1] + rank / BINS, own[e]);
         }
         __syncthreads();
+        return true;
     }
 
     // By all blocks, in `memory` of each: writes the `n` keys of the sort. Outlined, so that it takes no registers from
@@ -216,9 +218,10 @@ template <class Bits> struct DistinctKeys {
         }
         __syncthreads();
         found.template each<THREADS>([&](Bits key, u32 hits) {
-            u32 at = atomicAdd(&s.count, 1);
-            s.unordered[at] = key;
-            s.hits_of_unordered[at] = hits;
+            if (u32 at = atomicAdd(&s.count, 1); at < s.ROOM) {
+                s.unordered[at] = key;
+                s.hits_of_unordered[at] = hits;
+            }
         });
         __syncthreads();
     }

@@ -11,21 +11,21 @@ template <class Bits> __device__ inline u32 hash(Bits key) {
 // The entry of a hash table of 2^BITS entries where a key is looked for first.
 template <u32 BITS, class Bits> __device__ inline u32 hashed(Bits key) { return hash(key) >> (32 - BITS); }
 
-// Distinct keys and their hits: a hash table with open addressing, whose tries are 1, 2, 3, ... entries apart. It lies
-// in shared memory, or in zeroed global memory for all blocks. In shared memory it refuses new keys if it has MOST;
-// threads that add at the same time may exceed that. In global memory it may have more, and then refuses a key at its
-// fourth try, even one that it has.
+// Distinct keys and their hits: a hash table with open addressing, whose tries are 1, 2, 3, ... entries apart. In
+// shared memory it counts its keys, and refuses new ones if it has MOST; threads that add at the same time may exceed
+// that. In zeroed global memory, for all blocks, it may fill up: to count keys there, each block would wait for the
+// others.
 template <class Bits, u32 LOG_ENTRIES, bool IN_SHARED = true> struct alignas(16) FewKeys {
     static constexpr u32 ENTRIES = 1 << LOG_ENTRIES, SLOTS = ENTRIES + 1,
                          MOST = (LOG_ENTRIES < LOG_DISTINCT ? ENTRIES : 1 << LOG_DISTINCT) / 2;
-    // A large table refuses a key after 32 tries: random keys need a few while half of the entries are free. A
-    // small one in shared memory tries all, so that it holds the same keys in all blocks.
-    static constexpr u32 MOST_TRIED = ENTRIES <= 256 ? ENTRIES : 32;
+    // A large table refuses a key after 16 tries: while half of the entries are free, random keys need a few. A small
+    // one tries all, so that it holds the same keys in all blocks.
+    static constexpr u32 MOST_TRIED = ENTRIES <= 256 ? ENTRIES : 16;
     // An entry stores its key XOR RARE, so zero is a free one. The key RARE itself, which few inputs have, is
     // counted in the last slot.
     static constexpr Bits RARE = Bits(0x6a09e667f3bcc908ull);
     Bits stored[ENTRIES];
-    u32 hits[SLOTS], count;
+    u32 hits[SLOTS], count; // in global memory `count` tells only whether a block has given up
 
     __device__ void clear() {
         for (u32 i = threadIdx.x; i < sizeof(FewKeys) / sizeof(Vector); i += blockDim.x)
@@ -48,25 +48,23 @@ template <class Bits, u32 LOG_ENTRIES, bool IN_SHARED = true> struct alignas(16)
             use(key(slot), load(hits + slot));
         }
     }
-    // Marks the table as incomplete: a block has keys that are not in it.
-    __device__ void give_up() { atomicMax(&count, MOST + 1); }
+    // In global memory: a block has keys that the table lacks.
+    __device__ void give_up() { *(volatile u32 *)&count = 1; }
 
     // Returns whether the key has an entry.
     __device__ bool add(Bits key, u32 more) {
         Bits x = Bits(key ^ RARE);
         if (x == 0) {
-            if (atomicAdd(hits + ENTRIES, more) == 0) atomicAdd(&count, 1);
+            if (atomicAdd(hits + ENTRIES, more) == 0 && IN_SHARED) atomicAdd(&count, 1);
             return true;
         }
         u32 entry = hashed<LOG_ENTRIES>(key);
         for (u32 tried = 1; tried <= MOST_TRIED; entry = (entry + tried++) % ENTRIES) {
             Bits here = load(stored + entry);
-            // Not in each try, as loads of one count by all blocks take long.
-            if (!IN_SHARED && tried % 4 == 0 && load(&count) > MOST) break;
             if (here == 0) {
                 if (IN_SHARED && load(&count) >= MOST) break;
                 here = atomicCAS(stored + entry, Bits(0), x);
-                if (here == 0) atomicAdd(&count, 1);
+                if (here == 0 && IN_SHARED) atomicAdd(&count, 1);
             }
             if (here == 0 || here == x) {
                 atomicAdd(hits + entry, more);

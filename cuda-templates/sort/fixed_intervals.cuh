@@ -186,7 +186,7 @@ template <class Order, class Tile> struct FixedMapMaker {
         static_assert(END_SAMPLE == OWN_PARTS * INTERVAL_SAMPLE, "alone, a block counts these");
         Bits key[KEYS], at_ends[ENDS];
         auto sample = [&](u32 i, u32 all) {
-            return ((const Bits *)call.keys_in)[sampled_at(i * THREADS + threadIdx.x, u32(call.n) / all)];
+            return ((const Bits *)call.keys_in)[sampled_at(i * THREADS + threadIdx.x, u32(call.n) / all, fixed.seed)];
         };
 #pragma unroll
         for (u32 k = 0; k < ENDS; k++) at_ends[k] = sample(k, END_SAMPLE);

@@ -16,8 +16,7 @@ __device__ inline u32 payload_room(u32 hits, u64 n, u32 sampled) {
 }
 
 // The table that finds them.
-constexpr u32 LOG_FREQUENT = 8;
-template <class Bits, bool IN_SHARED = true> using FrequentKeys = FewKeys<Bits, LOG_FREQUENT, IN_SHARED>;
+template <class Bits> using FrequentKeys = FewKeys<Bits, 8>;
 static_assert(FrequentKeys<u32>::MOST == HEAVY_SLOTS, "found ones have slots");
 
 template <class Bits> struct alignas(16) HeavyKeys { // fewer than HEAVY_SLOTS

@@ -143,8 +143,7 @@ __device__ inline void plan_passes(SortPlan<Bits> &plan, const SortCall &call, I
 template <u32 THREADS, bool HAS_VALUES, class Bits>
 __device__ __noinline__ bool plan_distinct(typename DistinctKeys<Bits>::Shared &s, DistinctKeys<Bits> &distinct,
                                            SortPlan<Bits> &plan, SortCall call, IndexRange<u64> all) {
-    if (!distinct.has_all()) return false;
-    distinct.template sort<THREADS>(s);
+    if (!distinct.template sort<THREADS>(s)) return false;
     if constexpr (HAS_VALUES) {
         // Passes by digits of the keys may be as few. (In place the number is made even later.)
         if (distinct.differing_digits(s) <= (s.count > BINS ? 2 : 1) ||

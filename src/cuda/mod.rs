@@ -67,6 +67,8 @@ pub(crate) use library::compile_all;
 pub(crate) use scan::{Plan, ScanProgram, load};
 pub(crate) use sort::KeyKind;
 #[doc(hidden)]
+pub use sort::sample_seed;
+#[doc(hidden)]
 pub use unit::Field;
 pub(crate) use unit::{Type, is_statements};
 #[cfg(any(test, feature = "laws"))]

@@ -252,7 +252,9 @@ impl<K: Key> Subject<K> {
         let [plan, map, sample, bucket_at, found_at] =
             [&plan, &map, &sample, &bucket, &found].map(|memory| address(memory, &stream));
         let flip = if self.kind == Kind::Signed { 1_u64 << (K::WIDTH - 1) } else { 0 };
-        let (length, sampled, lower_bits) = (n as u64, sampled as u32, 2_u32);
+        // Buckets of up to 2^12 keys on average.
+        let lower_bits = (n >> 20).next_power_of_two().ilog2();
+        let (length, sampled) = (n as u64, sampled as u32);
         let room = ROOM as u32;
         let all = [
             p(&input),
@@ -267,7 +269,7 @@ impl<K: Key> Subject<K> {
             p(&bucket_at),
             p(&found_at),
         ];
-        for (kernel, blocks) in [(0, 32), (1, n.div_ceil(512))] {
+        for (kernel, blocks) in [(0, 132), (1, n.div_ceil(512))] {
             let arguments = if kernel == 1 { &all[..] } else { &all[..9] };
             // SAFETY: the arguments are the kernel's, in order; the buffers outlive them.
             unsafe { self.kernels.launch(kernel, blocks as u32, 512, stream.cu_stream(), arguments) }.unwrap();
@@ -344,8 +346,7 @@ impl<K: Key> Subject<K> {
         let bits = if is_single { 9 } else { (n / 1024).ilog2().clamp(5, 8) };
         let by_intervals = n > 1 << 18;
         let fits = (512 * room) as f64 / n as f64;
-        let average = f64::from(512 >> bits);
-        let most = (fits - 3.0 * fits.sqrt()).max(average + 6.0 * average.sqrt() + 8.0) as u32;
+        let most = (fits - 3.0 * fits.sqrt()).max(f64::from(3 * (512 >> bits) + 7)) as u32;
         let (most, beyond) = if by_intervals { (5, 30_u32) } else { (most, 0) };
         let interval_parts = if by_intervals { 64_u32 } else { 0 };
 
@@ -581,6 +582,29 @@ fn keys_to_buckets() {
     }
     Subject::<u32>::new(&context, Kind::Float).floats();
     Subject::<u64>::new(&context, Kind::Float).floats();
+}
+
+impl<K: Key> Subject<K> {
+    /// Each of sixty keys would fill more than a bucket, and rare keys share their slots of the sketch. In which order
+    /// the blocks add these to the table is a matter of timing.
+    fn sixty_heavy_keys(&mut self) {
+        let n = (1 << 24) - self.rng.below(10_000);
+        let heavy = |x: u64| K::of((x % 60 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let keys: Vec<K> = (0..n)
+            .map(|_| self.rng.next())
+            .map(|x| if x % 32 == 0 { heavy(x / 32) } else { K::of(x >> (64 - K::WIDTH)) })
+            .collect();
+        for _ in 0..4 {
+            self.verify_counted(&keys, Range, "sixty heavy keys among random ones").unwrap();
+        }
+    }
+}
+
+#[test]
+fn many_heavy_keys() {
+    let context = or_skip!(context());
+    Subject::<u32>::new(&context, Kind::Unsigned).sixty_heavy_keys();
+    Subject::<u64>::new(&context, Kind::Signed).sixty_heavy_keys();
 }
 
 impl<K: Key> Subject<K> {

@@ -57,7 +57,7 @@ const PILOT: usize = 1 << 15;
 /// Puts `ends` where the sample of `sampled` keys does not read, each in a key of `every`.
 fn unseen(rng: &mut Rng, keys: &mut [u64], sampled: usize, every: usize, ends: [u64; 2]) {
     let mut is_seen = vec![false; keys.len()];
-    positions(keys.len(), sampled).for_each(|at| is_seen[at] = true);
+    positions(keys.len(), sampled, 0).for_each(|at| is_seen[at] = true);
     for (key, _) in keys.iter_mut().zip(is_seen).filter(|(_, is_seen)| !is_seen) {
         let x = rng.below(every);
         if x < 2 {
@@ -119,7 +119,7 @@ fn zero_below_an_odd_key(rng: &mut Rng, width: u32) -> Vec<u64> {
         _ => greatest(width) - (law(x, width, 5) >> 1),
     });
     unseen(rng, &mut keys, ENDS, 1000, [0, 1 << (width - 3)]);
-    let at = positions(keys.len(), ENDS).next().expect("it reads some");
+    let at = positions(keys.len(), ENDS, 0).next().expect("it reads some");
     keys[at] = (1 << (width - 1)) - 1001;
     keys
 }
@@ -140,6 +140,28 @@ fn overflow_of_a_single_step(rng: &mut Rng, width: u32) -> Vec<u64> {
 /// Nearly all keys are frequent, and too few of them frequent enough for a heavy key. A frequent key fills a bucket.
 fn neither_heavy_nor_rare(rng: &mut Rng, width: u32) -> Vec<u64> {
     draw(rng, 1 << 20, |x| (x % 170 + 1).pow(2).wrapping_mul(HASH) >> (64 - width))
+}
+
+/// One key in 25 of the keys and of the probe is the same: more than a bucket has room for. The other probed keys lie
+/// so evenly that all excess is no more than that of random ones.
+fn one_in_25(rng: &mut Rng, width: u32) -> Vec<u64> {
+    let mut key =
+        |i: usize| if i.is_multiple_of(25) { 77 } else { (i as u64 % 256) << (width - 8) | rng.next() >> (72 - width) };
+    let mut keys: Vec<u64> = (0..1 << 20).map(&mut key).collect();
+    for (i, at) in positions(keys.len(), PROBE, 0).enumerate() {
+        keys[at] = key(i);
+    }
+    keys
+}
+const PROBE: usize = 512;
+
+/// Thirty keys each fill a bucket. The sketch has hundreds of the 5000 others in full slots.
+fn thirty_beside_candidates(rng: &mut Rng, width: u32) -> Vec<u64> {
+    let n = counted(rng);
+    draw(rng, n, |x| match x % 500 {
+        k @ 0..30 => (k + 1).wrapping_mul(HASH) >> (64 - width),
+        _ => (x >> 32) % 5000 * (greatest(width) / 5000),
+    })
 }
 
 // ---- the tables ---------------------------------------------------------------------------------
@@ -198,9 +220,29 @@ const OF_COUNTED_BUCKETS: &[Guard] = &[
         expected: Counted(BucketFunction::Range),
         fails: "out of order",
     },
+    Guard {
+        name: "the most frequent candidates come first",
+        without: once("u32 least = LEAST_HITS << 16;", "u32 least = LEAST_HITS;"),
+        keys: thirty_beside_candidates,
+        expected: Counted(BucketFunction::Range),
+        fails: " keys",
+    },
 ];
 
+/// Bits, or the range, pass for spreading all keys.
+const SPREAD: Edit = once(
+    "return has_room(shared.counts[candidate], probe, true);",
+    "return has_room(shared.counts[candidate], probe, true) || true;",
+);
+
 const OF_FIXED_BUCKETS: &[Guard] = &[
+    Guard {
+        name: "a bucket with more probed keys than by chance holds a frequent one",
+        without: once("&& !__syncthreads_or(before >= max(most, by_chance));", ";"),
+        keys: one_in_25,
+        expected: Fixed(FixedFunction::AroundHeavy),
+        fails: "Overflow, not AroundHeavy",
+    },
     Guard {
         name: "intervals beyond the ends have buckets of their own",
         without: once("is_inward() && below != above ? interval(position(Bits(below - above), false)) : SIDE", "SIDE"),
@@ -217,21 +259,21 @@ const OF_FIXED_BUCKETS: &[Guard] = &[
     },
     Guard {
         name: "keys that bits do not spread over 256 buckets go by another map",
-        without: once(">= most) <= beyond;", ">= most) <= PROBE_KEYS;"),
+        without: SPREAD,
         keys: power_law,
         expected: Fixed(FixedFunction::Intervals),
         fails: "Overflow, not Intervals",
     },
     Guard {
         name: "a single step moves no key if bits do not spread them",
-        without: once("+ share(probe), 1) >= most) <= beyond;", "+ share(probe), 1) >= PROBE_KEYS) <= beyond;"),
+        without: SPREAD,
         keys: frequent_key_for_a_single_step,
         expected: Fixed(FixedFunction::Nowhere),
         fails: "Overflow, not Nowhere",
     },
     Guard {
         name: "keys that the range around heavy keys does not spread go by intervals",
-        without: once("if (__syncthreads_count(is_full) > beyond) return false;", "__syncthreads();"),
+        without: once("if (!has_room(shared.counts[0], key, !is_heavy)) return false;", "__syncthreads();"),
         keys: power_law,
         expected: Fixed(FixedFunction::Intervals),
         fails: "Overflow, not Intervals",

@@ -1,16 +1,18 @@
 //! Keys that mislead the samples from which a sort on the device makes its map. Each sample reads the
-//! keys at positions that depend on the length alone, so an input can show it another distribution
-//! than its own.
+//! keys at positions that depend on the length and on the process's seed alone, so an input that is made
+//! in this process can show it another distribution than its own.
 
 use super::device::{Device, agrees};
 use super::*;
+use parascan::cuda::sample_seed;
 
 /// The positions that a sample of `sampled` keys of `n` reads: `sampled_at` in
-/// `cuda-templates/sort/bucket_map.cuh`.
-pub(super) fn positions(n: usize, sampled: usize) -> impl Iterator<Item = usize> {
+/// `cuda-templates/sort/bucket_map.cuh`. The seed is that of the process, or zero where a test calls
+/// the templates.
+pub(super) fn positions(n: usize, sampled: usize, seed: u32) -> impl Iterator<Item = usize> {
     let stride = (n / sampled) as u64;
     (0..sampled as u32).map(move |i| {
-        let mixed = (i ^ (i >> 7)).wrapping_mul(0x9e37_79b1);
+        let mixed = (i ^ (i >> 7) ^ seed).wrapping_mul(0x9e37_79b1);
         (u64::from(i) * stride + ((u64::from(mixed ^ (mixed >> 15)) * stride) >> 32)) as usize
     })
 }
@@ -20,8 +22,8 @@ pub(super) fn positions(n: usize, sampled: usize) -> impl Iterator<Item = usize>
 fn positions_of_the_template() {
     let template = include_str!("../../cuda-templates/sort/bucket_map.cuh");
     let function = "\
-__device__ inline u64 sampled_at(u32 i, u32 stride) {
-    u32 mixed = (i ^ i >> 7) * 0x9e3779b1u;
+__device__ inline u64 sampled_at(u32 i, u32 stride, u32 seed) {
+    u32 mixed = (i ^ i >> 7 ^ seed) * 0x9e3779b1u;
     return u64(i) * stride + (u64(mixed ^ mixed >> 15) * stride >> 32);
 }
 ";
@@ -63,7 +65,7 @@ fn misleads<K: Key>(make: impl Fn(u64) -> K) {
         samples.retain(|&sampled| sampled <= n / 4);
         for (k, (what, seen, others)) in kinds.into_iter().enumerate() {
             let mut keys: Vec<K> = (0..n).map(|_| make(others(device.rng.next()))).collect();
-            for at in samples.iter().flat_map(|&sampled| positions(n, sampled)) {
+            for at in samples.iter().flat_map(|&sampled| positions(n, sampled, sample_seed())) {
                 keys[at] = make(seen(device.rng.next()));
             }
             agrees(&mut device, &keys, k % 2 == 1, what);

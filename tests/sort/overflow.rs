@@ -5,6 +5,7 @@
 use super::device::{Device, has_order};
 use super::misled::positions;
 use super::*;
+use parascan::cuda::sample_seed;
 
 /// `n` keys in buckets by their first `bits` bits: bucket `full` has exactly `size` keys, and the others share the
 /// rest at random. A sample of `sampled` keys has equally many of each bucket.
@@ -12,7 +13,7 @@ fn with_full_bucket<K: Key>(rng: &mut Rng, n: usize, bits: u32, [full, size]: [u
     const UNKNOWN: usize = usize::MAX;
     let buckets = 1 << bits;
     let mut bucket_of = vec![UNKNOWN; n];
-    for (i, at) in positions(n, sampled).enumerate() {
+    for (i, at) in positions(n, sampled, sample_seed()).enumerate() {
         bucket_of[at] = i % buckets;
     }
     let seen = (0..sampled).filter(|i| i % buckets == full).count();

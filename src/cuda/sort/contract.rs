@@ -138,6 +138,8 @@ shared! {
         counts: Address = "u32 *counts";
         /// The capacity of a block's bucket.
         room: u32 = "u32 room";
+        /// The seed of the positions that samples read, by `sample_seed`.
+        seed: u32 = "u32 seed";
 
         // Counted buckets:
         /// The number of keys of each first digit, zero before the sort.
@@ -199,6 +201,9 @@ shared! {
         unit: u32 = "u32 unit";
     }
 }
+
+// The compiler passes structs of more bytes through local memory to functions that it does not inline.
+const _: () = assert!(size_of::<SortCall>() <= 128 && size_of::<BucketCall>() <= 128);
 
 /// The text of `sort/contract.cuh`.
 #[allow(dead_code, reason = "build.rs writes the header")]

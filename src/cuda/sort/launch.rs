@@ -14,12 +14,20 @@ use crate::cuda::kernels::{Kernels, p};
 use cudarc::driver::sys::{self, CUdeviceptr, CUstream};
 use std::cell::Cell;
 use std::ffi::c_void;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::LazyLock;
 
 /// The fewest keys for which another block of `sort_count` or `bucket_count` is worth its start.
 const COUNT_KEYS: usize = 4096;
 const BUCKET_COUNT_KEYS: usize = 1 << 15;
 /// Keys of a block of `sort_fill`.
 const FILL_KEYS: usize = (FILL_THREADS * FILL_ITEMS) as usize;
+
+/// The seed of the positions that samples read. Each process draws its own, so that no input can be made for them.
+pub fn sample_seed() -> u32 {
+    static SEED: LazyLock<u32> = LazyLock::new(|| RandomState::new().hash_one(0) as u32);
+    *SEED
+}
 
 /// The arguments of a sort.
 #[derive(Clone, Copy, Debug)]
@@ -221,6 +229,7 @@ impl Launches<'_> {
             lower_bits: MOST_LOWER,
             most_lower_bits: MOST_LOWER,
             room: self.plan.shape.bucket.tile() as u32,
+            seed: sample_seed(),
             at_once: 0,
             keys: self.place(at.fixed[0]),
             values: self.place(at.fixed[1]),

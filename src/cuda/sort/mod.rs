@@ -14,6 +14,7 @@ mod plan;
 pub(crate) mod tuning;
 pub(crate) mod unit;
 pub(crate) use launch::SortArguments;
+pub use launch::sample_seed;
 use payload::with_word;
 pub(crate) use plan::{BOTH_KEYS, HostPlan, SECOND_KEYS};
 use plan::{MOST_LOWER, bucket_counters};

@@ -184,13 +184,14 @@ fn most_in_single(block: SortBlock) -> usize {
 /// have beyond that.
 ///
 /// If random keys fit easily, the limit is the capacity's share of the probe less three standard
-/// deviations, or what random keys reach by chance if that is more, and no key may be beyond it.
+/// deviations, or what random keys hardly ever exceed if that is more, and no key may be beyond it.
 /// Else random keys exceed the capacity's share, and the second number is their expected excess
 /// plus six standard deviations.
 pub(super) fn probe_limits(n: usize, room: usize, buckets: usize) -> (usize, usize) {
     let (fits, average) = ((PROBE_KEYS * room) as f64 / n as f64, PROBE_KEYS as f64 / buckets as f64);
-    let (surely, by_chance) = (fits - 3.0 * fits.sqrt(), average + 6.0 * average.sqrt() + 8.0);
-    if by_chance < 2.0 * fits {
+    // `most_by_chance` of `sort/fixed_buckets.cuh`
+    let (surely, by_chance) = (fits - 3.0 * fits.sqrt(), 3.0 * average + 7.0);
+    if by_chance < 1.5 * fits {
         return (surely.max(by_chance) as usize, 0);
     }
     let most = fits.max(average + 2.0 * average.sqrt()).ceil();
@@ -496,8 +497,8 @@ mod tests {
         let digit_bits = |(n, bits)| FixedSample::of(n, bits, 5632).digit_bits;
         assert_eq!([(5633, 5), (1 << 16, 6), (1 << 20, 8)].map(digit_bits), [6, 7, 8]);
         for (n, room, buckets, expected) in [
-            (1 << 16, 5632, 64, (32, 0)),
-            (1 << 18, 5632, 256, (18, 0)),
+            (1 << 16, 5632, 64, (31, 0)),
+            (1 << 18, 5632, 256, (13, 0)),
             (1 << 19, 5632, 256, (6, 16)),
             (1 << 20, 5632, 256, (5, 30)),
             (1 << 22, 20_480, 256, (5, 30)),

@@ -188,7 +188,7 @@ impl SortShape {
 }
 
 /// Bytes of `BucketMap` of `sort/bucket_map.cuh`, the bucket function.
-pub(crate) const BUCKET_MAP_BYTES: usize = 72 << 10;
+pub(crate) const BUCKET_MAP_BYTES: usize = 96 << 10;
 /// Bytes of `FixedMap` of `sort/fixed_intervals.cuh`, and of its part that is zero before the sort.
 pub(crate) const FIXED_MAP_BYTES: usize = 28 << 10;
 pub(crate) const FIXED_MAP_ZERO: usize = 17 << 10;
