@@ -3,6 +3,7 @@
 
 use bytemuck::Pod;
 use half::{bf16, f16};
+use parascan::cuda::sample_seed;
 use parascan::cudarc::driver::DeviceRepr;
 use parascan::operators::{Affine, ArgMax, Compose, Indexed, Matrix, Transitions};
 use parascan::{BitAnd, BitOr, BitXor, Element, Last, Max, Min, Operator, Product, Sum};
@@ -67,6 +68,10 @@ pub(crate) enum Draw {
     HalfEqual,
     /// So many distinct values, distant and equally frequent.
     Distinct(u16),
+    /// All equal, except for random bits where the sort samples in this process.
+    FooledEqual,
+    /// Random bits, except for one value where the sort samples in this process.
+    FooledRandom,
     /// Maps whose composition over any range is exact, and values with their indices.
     Maps,
 }
@@ -130,6 +135,18 @@ fn spread(i: usize, n: usize, bits: u32) -> u128 {
     ((i as u128) << bits) / n as u128
 }
 
+/// Whether a sample of the sort reads key `i` of `n` in this process: the probe of 512 keys or the pilot
+/// sample, by `sampled_at` in `cuda-templates/sort/bucket_map.cuh`.
+fn is_sampled(i: usize, n: usize) -> bool {
+    let pilot = (n >> 7).next_power_of_two().clamp(1 << 14, 1 << 19);
+    [512, pilot].into_iter().any(|sampled| {
+        let stride = n / sampled;
+        let of = (i / stride) as u32;
+        let mixed = (of ^ (of >> 7) ^ sample_seed()).wrapping_mul(0x9e37_79b1);
+        i % stride == ((u64::from(mixed ^ (mixed >> 15)) * stride as u64) >> 32) as usize
+    })
+}
+
 /// One random bit in about one of `n / 64` integers, else 0.
 fn few_bits(i: usize, n: usize) -> u64 {
     let z = noise(i);
@@ -167,6 +184,10 @@ macro_rules! integers { ($($t:ident)*) => { $(
                 Draw::HalfEqual if i < n / 2 => 0x3c3c_3c3c_3c3c_3c3c_3c3c_3c3c_3c3c_3c3c_u128 as $t,
                 Draw::MostlyDense | Draw::HalfEqual => wide_noise(i) as $t,
                 Draw::Distinct(values) => wide_noise((noise(i) % u64::from(values)) as usize) as $t,
+                Draw::FooledEqual | Draw::FooledRandom => {
+                    let is_random = is_sampled(i, n) == (draw == Draw::FooledEqual);
+                    if is_random { wide_noise(i) as $t } else { 0x3c3c_3c3c_3c3c_3c3c_3c3c_3c3c_3c3c_3c3c_u128 as $t }
+                }
                 Draw::Factors => noise(i) as $t | 1,
                 Draw::Rising => slope(i, n, TOP) as $t,
                 Draw::Falling => (TOP - slope(i, n, TOP)) as $t,
@@ -215,6 +236,7 @@ macro_rules! floats { ($($t:ident $most:literal $from:expr;)*) => { $(
                 Draw::OneIn(_) | Draw::TwoOften => unreachable!("drawn of integers alone"),
                 Draw::OrganPipe | Draw::SawTooth | Draw::NarrowBlocks | Draw::Geometric => unreachable!("drawn of integers alone"),
                 Draw::MostlyDense | Draw::HalfEqual | Draw::Distinct(_) => unreachable!("drawn of integers alone"),
+                Draw::FooledEqual | Draw::FooledRandom => unreachable!("drawn of integers alone"),
                 Draw::Maps => unreachable!("drawn of maps alone"),
             }
         }

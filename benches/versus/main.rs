@@ -32,7 +32,7 @@
 //! | `--sort` | sort: random keys and pairs, 2^8 to 2^28 | `sort.rs` |
 //! | `--sort-sweep` | sort: every half power of two, 2^8 to 2^26, the first lengths of a longer way, non-random pairs | `sort.rs` |
 //! | `--sort-patterns` | sort: keys that are sorted, equal, few values, 2^28 | `sort.rs` |
-//! | `--sort-hard` | sort: distributions untuned to, 2^26                              | `sort.rs` |
+//! | `--sort-hard` | sort: distributions untuned to, keys that mislead the sample, 2^26 | `sort.rs` |
 //! | `--sort-longest` | sort: 2^29 keys and pairs, and 2^30 | `sort.rs` |
 //!
 //! `--plot FILE FOLDER` draws the rows that `--sweep` printed into FILE; `--plot-ladder FILE

@@ -158,10 +158,10 @@ pub(crate) fn patterns(gpu: &Gpu, verdict: &Verdict) {
     }
 }
 
-/// Keys of distributions that no tuning has seen. A row that takes more than three times the random row
-/// of its length, type and payload is an error.
+/// Keys of distributions that no tuning has seen, and inputs that mislead the samples of this process. A row
+/// that takes more than three times the random row of its length, type and payload is an error.
 pub(crate) fn hard(gpu: &Gpu, verdict: &Verdict) {
-    const DRAWS: [(&str, Draw); 12] = [
+    const DRAWS: [(&str, Draw); 14] = [
         ("_random", Draw::Any),
         ("_organ_pipe", Draw::OrganPipe),
         ("_saw_tooth", Draw::SawTooth),
@@ -174,6 +174,8 @@ pub(crate) fn hard(gpu: &Gpu, verdict: &Verdict) {
         ("_of_257", Draw::Distinct(257)),
         ("_one_in_32", Draw::OneIn(32)),
         ("_one_in_256", Draw::OneIn(256)),
+        ("_fooled_equal", Draw::FooledEqual),
+        ("_fooled_random", Draw::FooledRandom),
     ];
     const LENGTHS: [usize; 4] = [1 << 26, 1 << 24, 1 << 20, 1 << 16];
     if let Some(mut sorts) = Sorts::<u32>::new(gpu, verdict, LENGTHS[0], u32::cmp) {

@@ -19,7 +19,7 @@
 // ---- the probe, by bits and by range --------------------------------------------------------
 
 // The keys that a bucket hardly ever exceeds if keys are random and a bucket has `average` of them: one of 256 buckets
-// has more than 13 of 512 once in 130 000 times. The host has the same function.
+// has more than 13 of 512 once in 130 000 times. `probe_limits` of the host has the same formula.
 __device__ inline u32 most_by_chance(u32 average) { return 3 * average + 7; }
 
 // The fixed-capacity bucket of a key by bits or by range.
